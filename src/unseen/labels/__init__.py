@@ -1,0 +1,1 @@
+"""Label knowledge: names, vectors and the relations between labels."""

@@ -1,0 +1,1 @@
+"""Optimisation: pure functions on arrays; nothing here knows of label names."""

@@ -1,0 +1,285 @@
+"""Learning the label projection: the convex problem over the Fantope, and the paper's alternation.
+
+For a fixed P the fit costs ``g(P) = max over Psi of <Psi, T> - tr(N (C P C' + 11')) / (2 beta) + <P, B>`` with
+``N = Psi' X X' Psi``, C the seen label vectors and B the regulariser of the projection. g is convex, and each Psi,
+optimal or not, gives a plane below it: ``g(P) >= height - <S, P>`` with ``S = C'NC / (2 beta) - B``. The least
+value of that plane over the Fantope, ``height - (sum of the r largest eigenvalues of S)``, is a lower bound of the
+objective of *every* projection, whatever its U: the certificate of the whole fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unseen.solvers import fantope
+from unseen.solvers.dual import DualSolution, SparseDuals, solve_dual
+from unseen.solvers.images import Images
+
+Matrix = NDArray[np.float64]
+Progress = Callable[[int, float, float], None]
+
+LOOSEST_INNER_TOL = 0.05
+SERIOUS = 0.1  # share of the predicted decrease that makes a trial the new centre
+MAX_PLANES = 25
+
+
+@dataclass(frozen=True)
+class ProjectionProblem:
+    """Minimise ``g(P)`` over the Fantope of the given rank (in coordinates of the span of all label vectors)."""
+
+    images: Images
+    T: NDArray[np.int8]
+    C: Matrix  # seen label vectors, (n_seen, k)
+    B: Matrix  # regulariser of the projection, (k, k)
+    beta: float
+    rank: int
+    null: int
+
+    def label_kernel(self, P: Matrix) -> Matrix:
+        """``K = C P C' + 11'``."""
+        K: Matrix = self.C @ P @ self.C.T + 1.0
+        return K
+
+
+def gap_scale(objective: float, data_part: float) -> float:
+    """What a relative gap is relative to: the objective, unless a negative regulariser brings it near zero.
+
+    ``data_part`` is the objective without the regulariser of the projection: losses and ``beta/2 |V|^2``.
+    """
+    return max(min(abs(objective), data_part), 0.1 * data_part)
+
+
+@dataclass
+class ProjectionFit:
+    """A projection with its duals, and what is known of its quality."""
+
+    P: Matrix
+    duals: SparseDuals
+    objective: float
+    lower_bound: float
+    inner: DualSolution
+    trace: list[float] = field(default_factory=list)
+    n_iter: int = 0
+    n_epochs: int = 0
+
+    @property
+    def relative_gap(self) -> float:
+        """Certified distance of the objective to the global optimum, relative to `gap_scale`."""
+        return max(self.objective - self.lower_bound, 0.0) / gap_scale(self.objective, self.inner.primal)
+
+
+@dataclass(frozen=True)
+class _DualPoint:
+    """A feasible Psi, as far as the bound needs it: ``gain = <Psi, T>`` and ``moments = Psi'X``."""
+
+    gain: float
+    moments: Matrix
+
+    def plane(self, problem: ProjectionProblem) -> tuple[float, Matrix]:
+        """Height and slope of the plane below g that this Psi gives."""
+        N = self.moments @ self.moments.T
+        height = self.gain - float(N.sum()) / (2.0 * problem.beta)
+        return height, problem.C.T @ N @ problem.C / (2.0 * problem.beta) - problem.B
+
+    def bound(self, problem: ProjectionProblem) -> float:
+        height, S = self.plane(problem)
+        return height - fantope.support(S, problem.rank, problem.null)
+
+    def towards(self, other: _DualPoint, share: float) -> _DualPoint:
+        return _DualPoint(
+            (1.0 - share) * self.gain + share * other.gain,
+            (1.0 - share) * self.moments + share * other.moments,
+        )
+
+
+class _Oracle:
+    """Evaluates g, keeps the duals warm, and the best lower bound that any mixture of duals has given."""
+
+    def __init__(self, problem: ProjectionProblem, rng: np.random.Generator) -> None:
+        self.problem = problem
+        self.rng = rng
+        self.duals = SparseDuals(*problem.T.shape)
+        self.n_epochs = 0
+        self.lower_bound = -np.inf
+        self._best: _DualPoint | None = None
+        self.inner: DualSolution
+
+    def __call__(self, P: Matrix, tol: float) -> tuple[float, float, Matrix]:
+        """Return the objective at P (an upper bound of g(P), tight to ``tol``) and a plane below g."""
+        problem = self.problem
+        K = problem.label_kernel(P)
+        self.inner = solve_dual(problem.images, problem.T, K, problem.beta, self.duals, self.rng, tol=tol)
+        self.n_epochs += self.inner.n_epochs
+        psi = self.duals.tocsr()
+        point = _DualPoint(float(np.abs(psi.data).sum()), problem.images.gather(psi).T)
+        self._improve_bound(point)
+        height, S = point.plane(problem)
+        return self.inner.primal + float(np.vdot(P, problem.B)), height, S
+
+    def _improve_bound(self, point: _DualPoint) -> None:
+        """Move the best mixture of duals towards a new point as far as the (concave) bound rises."""
+        if self._best is None:
+            self._best = point
+        else:
+            low, high = 0.0, 1.0
+            golden = 0.381966
+            for _ in range(12):
+                a, b = low + golden * (high - low), high - golden * (high - low)
+                if self._bound_at(point, a) < self._bound_at(point, b):
+                    low = a
+                else:
+                    high = b
+            best_share = max((0.0, 1.0, 0.5 * (low + high)), key=lambda share: self._bound_at(point, share))
+            self._best = self._best.towards(point, best_share)
+        self.lower_bound = max(self.lower_bound, self._best.bound(self.problem))
+
+    def _bound_at(self, point: _DualPoint, share: float) -> float:
+        assert self._best is not None
+        return self._best.towards(point, share).bound(self.problem)
+
+    def relative_gap(self, objective: float) -> float:
+        """Gap between an objective (of the last P or an earlier one) and the lower bound."""
+        return (objective - self.lower_bound) / gap_scale(objective, self.inner.primal)
+
+    def fit(self, P: Matrix, objective: float, trace: list[float], n_iter: int) -> ProjectionFit:
+        return ProjectionFit(
+            P, self.duals, objective, self.lower_bound, self.inner, trace, n_iter, self.n_epochs
+        )
+
+
+def _nearest_compromise(
+    centre: Matrix, weight: float, planes: list[tuple[float, Matrix]], mix: Matrix, problem: ProjectionProblem
+) -> tuple[Matrix, float]:
+    """Minimise ``max over planes + weight/2 |P - centre|^2`` over the Fantope; ``mix`` is updated in place.
+
+    The dual of this small problem lives on the simplex of the planes; pairwise steps with the step that the
+    1-Lipschitz projection allows. Returns the minimiser and the value of the highest plane there.
+    """
+    heights = np.array([height for height, _ in planes])
+    slopes = np.array([S for _, S in planes])
+    gram = np.einsum("aij,bij->ab", slopes, slopes)
+    P, values = centre, heights
+    for _ in range(200):
+        P = fantope.project(
+            centre + np.tensordot(mix, slopes, 1) / weight, problem.rank, problem.null
+        )
+        values = heights - np.einsum("aij,ij->a", slopes, P)
+        up = int(values.argmax())
+        used = np.flatnonzero(mix > 0.0)
+        down = int(used[values[used].argmin()])
+        predicted = float(values[up] - mix @ values)
+        if predicted <= 1e-3 * abs(float(np.vdot(P - centre, P - centre))) * weight or up == down:
+            break
+        curvature = gram[up, up] + gram[down, down] - 2.0 * gram[up, down]
+        step = min(mix[down], weight * (values[up] - values[down]) / max(curvature, np.finfo(float).tiny))
+        mix[up] += step
+        mix[down] = 0.0 if step == mix[down] else mix[down] - step
+    return P, float(values.max())
+
+
+def solve_convex(
+    problem: ProjectionProblem,
+    rng: np.random.Generator,
+    *,
+    tol: float,
+    max_iter: int,
+    progress: Progress | None = None,
+) -> ProjectionFit:
+    """Minimise g over the Fantope to a certified relative gap of ``tol``: a proximal bundle method.
+
+    The model of g is the highest of the planes met so far. A trial that brings a fair share of the decrease
+    that the model promised becomes the new centre; one that does not still sharpens the model. The objective of
+    the centre never rises; with the Psi of inexact inner solves every plane is still a true one.
+    """
+    oracle = _Oracle(problem, rng)
+    scatter = problem.C.T @ problem.C
+    scatter *= problem.rank / np.linalg.norm(scatter, 2)
+    centre = fantope.project(scatter, problem.rank, problem.null)
+    inner_tol = LOOSEST_INNER_TOL
+    objective, height, S = oracle(centre, inner_tol)
+    weight = 0.5 * float(np.linalg.norm(S)) / np.sqrt(problem.rank) or 1.0
+    planes, mix, failures = [(height, S)], np.ones(1), 0
+    trace = [objective]
+    n_iter = 1
+    while oracle.relative_gap(objective) > tol and n_iter < max_iter:
+        n_iter += 1
+        trial, model = _nearest_compromise(centre, weight, planes, mix, problem)
+        promised = max(objective - model, 0.0)
+        gap = min(oracle.relative_gap(objective), promised / gap_scale(objective, oracle.inner.primal))
+        inner_tol = min(inner_tol, max(0.1 * gap, 0.01 * tol))
+        trial_objective, height, S = oracle(trial, inner_tol)
+        gained = objective - trial_objective
+        if gained > SERIOUS * promised:
+            centre, objective, failures = trial, trial_objective, 0
+            if gained > 0.5 * promised:
+                weight /= 2.0
+        else:
+            failures += 1
+            if failures >= 3:
+                weight *= 1.5
+        kept = np.flatnonzero(mix > max(1e-9, np.sort(mix)[-min(len(mix), MAX_PLANES)] - 1e-15))
+        planes = [planes[i] for i in kept] + [(height, S)]
+        mix = np.append(mix[kept] / mix[kept].sum(), 0.0)
+        trace.append(objective)
+        if progress is not None:
+            progress(n_iter, objective, oracle.lower_bound)
+    # The duals belong to the last trial: bring them back to the centre.
+    final, _, _ = oracle(centre, min(inner_tol, 0.5 * tol))
+    trace.append(min(final, objective))
+    return oracle.fit(centre, final, trace, n_iter)
+
+
+def solve_alternating(
+    problem: ProjectionProblem,
+    rng: np.random.Generator,
+    *,
+    tol: float,
+    max_iter: int,
+    progress: Progress | None = None,
+) -> ProjectionFit:
+    """Run the paper's algorithm: solve for Psi, put U to the top-r eigenvectors of S(Psi), and again.
+
+    U and Psi start at zero. Step two is the Frank-Wolfe oracle of g taken with step one, so below full rank
+    the objective cycles instead of falling; ``trace`` shows it. Stops when the objective is certified to
+    ``tol`` or after ``max_iter`` iterations, at the last iterate, as printed.
+    """
+    oracle = _Oracle(problem, rng)
+    inner_tol = 0.1 * tol
+    P = np.zeros_like(problem.B)
+    _, _, S = oracle(P, inner_tol)
+    trace: list[float] = []
+    objective = np.inf
+    n_iter = 0
+    while n_iter < max_iter:
+        n_iter += 1
+        U = fantope.top_eigenvectors(S, problem.rank, problem.null)
+        P = U @ U.T
+        objective, _, S = oracle(P, inner_tol)
+        trace.append(objective)
+        if progress is not None:
+            progress(n_iter, objective, oracle.lower_bound)
+        if oracle.relative_gap(objective) <= tol:
+            break
+    return oracle.fit(P, objective, trace, n_iter)
+
+
+def round_to_rank(
+    problem: ProjectionProblem, fit: ProjectionFit, rng: np.random.Generator, *, tol: float
+) -> ProjectionFit:
+    """Replace P by the projector on its top-r eigenvectors and solve for Psi once more.
+
+    The result is feasible for the paper's own problem, and the lower bound of the convex one holds for it.
+    """
+    U = fantope.top_eigenvectors(fit.P, problem.rank, problem.null)
+    oracle = _Oracle(problem, rng)
+    oracle.duals = fit.duals
+    objective, _, _ = oracle(U @ U.T, 0.1 * tol)
+    bound = max(fit.lower_bound, oracle.lower_bound)
+    trace = [*fit.trace, objective]
+    return ProjectionFit(
+        U @ U.T, fit.duals, objective, bound, oracle.inner, trace, fit.n_iter, fit.n_epochs + oracle.n_epochs
+    )

@@ -1,0 +1,138 @@
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from unseen.labels.space import LabelSpace
+
+NAMES = ["cat", "dog", "car"]
+VECTORS = np.array([[1.0, 0.5], [1.0, 0.25], [0.0, 4.0]])
+
+matrices = arrays(np.float64, (4, 3), elements=st.floats(-1e6, 1e6))
+
+
+@pytest.fixture
+def space() -> LabelSpace:
+    return LabelSpace(NAMES, VECTORS)
+
+
+def test_a_space_is_a_container_of_names(space: LabelSpace) -> None:
+    assert len(space) == 3
+    assert space.names == ("cat", "dog", "car")
+    assert "dog" in space
+    assert "sofa" not in space
+    assert 3 not in space
+    assert space.index("car") == 2
+    assert repr(space) == "LabelSpace(3 labels of 2 dimensions: 'cat', 'dog', 'car')"
+
+
+def test_nothing_can_be_changed(space: LabelSpace) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        space.vectors[0, 0] = 7
+    with pytest.raises(AttributeError):
+        space.names = ("a", "b", "c")  # type: ignore[misc]
+
+
+def test_vectors_are_copied() -> None:
+    vectors = VECTORS.copy()
+    space = LabelSpace(NAMES, vectors)
+    vectors[:] = 0
+    np.testing.assert_array_equal(space.vectors, VECTORS)
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda space: pickle.loads(pickle.dumps(space))])
+def test_copies_are_equal_and_read_only_too(space: LabelSpace, clone: object) -> None:
+    twin = clone(space)  # type: ignore[operator]
+    assert twin.names == space.names
+    np.testing.assert_array_equal(twin.vectors, space.vectors)
+    assert not twin.vectors.flags.writeable
+
+
+def test_numpy_names_and_integer_vectors_become_plain_ones() -> None:
+    space = LabelSpace(np.array(NAMES), [[1, 2], [3, 4], [5, 6]])
+    assert {type(name) for name in space.names} == {str}
+    assert space.vectors.dtype == np.float64
+
+
+def test_select_follows_the_order_asked_for(space: LabelSpace) -> None:
+    chosen = space.select(["car", "cat"])
+    assert chosen.names == ("car", "cat")
+    np.testing.assert_array_equal(chosen.vectors, VECTORS[[2, 0]])
+
+
+def test_unknown_names_are_listed_with_the_nearest_known(space: LabelSpace) -> None:
+    with pytest.raises(ValueError, match=r"names: 2 unknown labels: 'catt' \(nearest: 'cat'.*; 'xyz'\. Pass"):
+        space.select(["catt", "dog", "xyz"])
+    with pytest.raises(ValueError, match=r"name: 1 unknown label: 'dogs' \(nearest: 'dog'\)"):
+        space.index("dogs")
+
+
+def test_selecting_the_parts_and_adding_them_gives_the_whole(space: LabelSpace) -> None:
+    whole = space.select(["cat"]) + space.select(["dog", "car"])
+    assert whole.names == space.names
+    np.testing.assert_array_equal(whole.vectors, space.vectors)
+    one_by_one = space.select(["cat"]).concat(space.select(["dog"]), space.select(["car"]))
+    np.testing.assert_array_equal(one_by_one.vectors, space.vectors)
+
+
+def test_spaces_that_do_not_fit_cannot_be_added(space: LabelSpace) -> None:
+    with pytest.raises(ValueError, match="names: 'cat', 'dog', 'car' given more than once"):
+        space + space
+    with pytest.raises(ValueError, match=r"others: label vectors of 1 dimensions .* 2\."):
+        space + LabelSpace(["sofa"], [[1.0]])
+    with pytest.raises(TypeError):
+        space + VECTORS.tolist()
+
+
+@given(matrices)
+def test_a_centred_space_has_mean_zero(vectors: np.ndarray) -> None:
+    centred = LabelSpace(list("abcd"), vectors).centered()
+    np.testing.assert_allclose(centred.vectors.mean(axis=0), 0, atol=1e-9)
+
+
+def test_centring_on_other_vectors_subtracts_their_mean(space: LabelSpace) -> None:
+    np.testing.assert_array_equal(space.centered(on=[[1, 0], [3, 2]]).vectors, VECTORS - [2, 1])
+
+
+@pytest.mark.parametrize("on", [[1.0, 2.0], [[1.0]], np.empty((0, 2)), [[np.nan, 1.0]]])
+def test_bad_vectors_to_centre_on_are_named(space: LabelSpace, on: object) -> None:
+    with pytest.raises(ValueError, match="on: "):
+        space.centered(on=on)  # type: ignore[arg-type]
+
+
+@given(matrices, st.sampled_from([1e-200, 1.0, 1e200]))
+def test_normalised_vectors_have_unit_length_and_the_same_direction(
+    vectors: np.ndarray, scale: float
+) -> None:
+    vectors[:, 0] = np.abs(vectors[:, 0]) + 1
+    unit = LabelSpace(list("abcd"), scale * vectors).normalized().vectors
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1)
+    np.testing.assert_allclose(unit * np.linalg.norm(vectors, axis=1, keepdims=True), vectors, atol=1e-8)
+
+
+def test_a_zero_vector_cannot_be_normalised() -> None:
+    with pytest.raises(ValueError, match="vectors: the vector of 'dog' is zero"):
+        LabelSpace(["cat", "dog"], [[1.0, 0.0], [0.0, 0.0]]).normalized()
+
+
+@pytest.mark.parametrize(
+    ("names", "vectors", "message"),
+    [
+        ("cat", [[1.0]], r"names: the single string 'cat'.*\['cat'\]"),
+        ([], np.empty((0, 2)), "names: no label"),
+        (["cat", " "], VECTORS[:2], "names: entry 1 is ' '"),
+        (["cat", 3], VECTORS[:2], "names: entry 1 is 3"),
+        (["cat", "cat"], VECTORS[:2], "names: 'cat' given more than once"),
+        (NAMES, VECTORS[:2], r"vectors: .*shape \(2, 2\) was given for 3 names"),
+        (NAMES, [1.0, 2.0, 3.0], r"vectors: .*shape \(3,\)"),
+        (NAMES, np.empty((3, 0)), r"vectors: .*shape \(3, 0\)"),
+        (NAMES, VECTORS * [[1], [np.nan], [1]], "vectors: NaN or infinite values in the vector of 'dog'"),
+    ],
+)
+def test_bad_spaces_are_named(names: list[str], vectors: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LabelSpace(names, vectors)
