@@ -3,57 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unseen._scene_tables import IS_A, SCENES
 from unseen.labels.relations import from_hit_counts, from_path_lengths
 from unseen.labels.space import LabelSpace
+from unseen.validation import check_choice, check_count, check_number
 
 __all__ = ["IS_A", "SCENES", "TaggedScenes", "make_tagged_scenes"]
 
-# The labels are the leaves. In alphabetical order, each group of siblings has labels at even positions (seen)
-# and at odd ones (unseen): every unseen label has a seen sibling.
-_CHILDREN: Final[dict[str, tuple[str, ...]]] = {
-    "entity": ("living thing", "artefact", "food"),
-    "living thing": ("animal", "person"),
-    "animal": ("mammal", "bird"),
-    "mammal": ("carnivore", "ungulate"),
-    "carnivore": ("cat", "dog"),
-    "ungulate": ("cow", "horse", "sheep"),
-    "bird": ("chicken", "duck"),
-    "person": ("boy", "woman"),
-    "artefact": ("vehicle", "household item"),
-    "vehicle": ("land vehicle", "watercraft"),
-    "land vehicle": ("motor vehicle", "cycle"),
-    "motor vehicle": ("car", "truck", "van"),
-    "cycle": ("bicycle", "motorbike"),
-    "watercraft": ("boat", "ship"),
-    "household item": ("seat", "vessel"),
-    "seat": ("sofa", "stool"),
-    "vessel": ("bottle", "bowl"),
-    "food": ("fruit", "baked food"),
-    "fruit": ("orange", "pear"),
-    "baked food": ("cake", "pizza"),
-}
-IS_A: Final[dict[str, str]] = {child: parent for parent, children in _CHILDREN.items() for child in children}
-
-# What each scene is likely to show, the most typical label first.
-SCENES: Final[dict[str, tuple[str, ...]]] = {
-    "farm": ("cow", "sheep", "horse", "chicken", "duck", "dog", "truck"),
-    "harbour": ("boat", "ship", "van", "duck", "woman"),
-    "kitchen": ("bowl", "bottle", "pizza", "cake", "pear", "orange", "stool", "woman"),
-    "living room": ("sofa", "cat", "stool", "dog", "boy", "bottle"),
-    "market": ("orange", "pear", "cake", "van", "woman", "bowl", "chicken"),
-    "park": ("dog", "bicycle", "boy", "duck", "horse", "woman"),
-    "street": ("car", "motorbike", "truck", "bicycle", "van", "woman", "boy"),
-}
-
 _N_SEMANTIC: Final = 10  # fewer than the seen labels, so that these can teach every direction
-_N_NUISANCE: Final = 6
-_NUISANCE_STRENGTH: Final = 0.3
+_N_NUISANCE: Final = 4
+_NUISANCE_STRENGTH: Final = 1.5  # longer than the meaning: what a projection is worth
 _INHERITANCE: Final = 0.75  # correlation of a child's semantics with its parent's
 _BACKGROUND_STRENGTH: Final = 0.2
 _SURPRISE: Final = 0.05  # probability that a tag owes nothing to the scene
@@ -133,11 +97,9 @@ class TaggedScenes:
             Rows and columns in the order ``[seen, unseen]``.
         """
         order = np.concatenate([self.seen, self.unseen])
-        if source == "hierarchy":
+        if check_choice(source, "source", ("hierarchy", "hit counts")) == "hierarchy":
             return from_path_lengths(self.path_lengths[np.ix_(order, order)])
-        if source == "hit counts":
-            return from_hit_counts(self.hit_counts[np.ix_(order, order)])
-        raise ValueError(f"source: {source!r} was given. Pass 'hierarchy' or 'hit counts'.")
+        return from_hit_counts(self.hit_counts[np.ix_(order, order)])
 
     def _labels_at(self, positions: NDArray[np.int64]) -> LabelSpace:
         return LabelSpace([self.names[i] for i in positions], self.vectors[positions])
@@ -149,7 +111,7 @@ def make_tagged_scenes(
     *,
     n_features: int = 256,
     n_dims: int = 50,
-    semantic_gap: float = 0.3,
+    semantic_gap: float = 0.1,
     labels_per_image: float = 1.6,
     noise: float = 0.8,
     random_state: int | None = 0,
@@ -167,8 +129,8 @@ def make_tagged_scenes(
     n_features : int, default=256
         Number of features of an image.
     n_dims : int, default=50
-        Dimension of the label vectors, at least 16.
-    semantic_gap : float in [0, 1], default=0.3
+        Dimension of the label vectors, at least 14.
+    semantic_gap : float in [0, 1], default=0.1
         How much of the label vectors' meaning is not visual. At 0 a linear projection of the vectors tells
         exactly which labels look alike, at 1 the vectors say nothing of it.
     labels_per_image : float in [1, 6], default=1.6
@@ -191,7 +153,9 @@ def make_tagged_scenes(
     scenes. Features are ``relu(sum of the labels' prototypes + background of the scene + noise)``, where a
     prototype is a random linear map of the label's semantics. The label vectors hold the semantics, a share
     `semantic_gap` of whose variance is replaced by independent values, and nuisance directions orthogonal to
-    them that carry no visual meaning: a projection can remove the latter, not the former.
+    them, of larger variance, that carry no visual meaning: a projection can remove the latter, not the former.
+    Which directions are nuisance the seen labels teach only in part; relations that say which labels, seen or
+    not, belong together teach the rest.
 
     Examples
     --------
@@ -201,15 +165,14 @@ def make_tagged_scenes(
     >>> data.unseen_labels.names[:4]
     ('boat', 'bowl', 'cake', 'cat')
     """
-    _check_integer("n_train", n_train, 1)
-    _check_integer("n_test", n_test, 1)
-    _check_integer("n_features", n_features, 1)
-    _check_integer("n_dims", n_dims, _N_SEMANTIC + _N_NUISANCE)
-    _check_number("semantic_gap", semantic_gap, 0.0, 1.0)
-    _check_number("labels_per_image", labels_per_image, 1.0, 6.0)
-    _check_number("noise", noise, 0.0, 100.0)
+    for name, n in (("n_train", n_train), ("n_test", n_test), ("n_features", n_features)):
+        check_count(n, name)
+    check_count(n_dims, "n_dims", low=_N_SEMANTIC + _N_NUISANCE)
+    check_number(semantic_gap, "semantic_gap", high=1.0)
+    check_number(labels_per_image, "labels_per_image", low=1.0, high=6.0)
+    check_number(noise, "noise", high=100.0)
     if random_state is not None:
-        _check_integer("random_state", random_state, 0)
+        check_count(random_state, "random_state", low=0)
     # A stream for each thing that is drawn, so that the vectors' parameters leave the images as they are.
     streams = np.random.SeedSequence(random_state).spawn(6)
     world, camera, vocabulary, train, test, web = map(np.random.default_rng, streams)
@@ -320,13 +283,3 @@ def _observed_vectors(
     frame, _ = np.linalg.qr(rng.standard_normal((n_dims, n_semantic + _N_NUISANCE)))
     vectors: NDArray[np.float64] = np.hstack([meaning, _NUISANCE_STRENGTH * nuisance]) @ frame.T
     return vectors
-
-
-def _check_integer(name: str, value: object, low: int) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < low:
-        raise ValueError(f"{name}: {value!r} was given. Pass an integer >= {low}.")
-
-
-def _check_number(name: str, value: object, low: float, high: float) -> None:
-    if not isinstance(value, Real) or isinstance(value, bool) or not low <= float(value) <= high:
-        raise ValueError(f"{name}: {value!r} was given. Pass a number in [{low:g}, {high:g}].")

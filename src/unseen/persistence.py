@@ -3,102 +3,135 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
+import secrets
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-FORMAT = "unseen-model"
+HEADER = "unseen-model"  # the one entry of the metadata, so that equal models are equal files
 VERSION = 1
 
 Model = TypeVar("Model")
+Tensors = dict[str, NDArray[Any]]
 
 
 def save(model: Any, path: str | Path) -> None:
-    """Write parameters and learned state (every attribute that ends in ``_``) to one file, atomically."""
+    """Write parameters and learned state (every attribute that ends in ``_``) to one file, atomically.
+
+    A parameter that is no plain value, such as a random generator, is left at None, with a warning.
+    """
     path = Path(path)
-    tensors: dict[str, np.ndarray[Any, Any]] = {}
-    state: dict[str, Any] = {}
-    for name, value in sorted(vars(model).items()):
-        if name.endswith("_") or name == "_single_label":
-            state[name] = _describe(name, value, tensors)
-    header = {
-        "format": FORMAT,
-        "version": str(VERSION),
-        "class": type(model).__name__,
-        "params": json.dumps({k: v if _is_plain(v) else None for k, v in model.get_params().items()}),
-        "state": json.dumps(state),
+    tensors: Tensors = {}
+    state = {
+        name: _describe(name, value, tensors) for name, value in sorted(vars(model).items()) if _is_learned(name)
     }
-    write_atomically(path, lambda temporary: save_file(tensors, temporary, metadata=header))
+    header = {
+        "version": VERSION,
+        "class": type(model).__name__,
+        "params": {name: _plain_parameter(name, value) for name, value in model.get_params().items()},
+        "state": state,
+    }
+    metadata = {HEADER: json.dumps(header)}
+    write_atomically(path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
 
 
 def load(path: str | Path, expected: type[Model]) -> Model:
-    """Read a model file; the class must be ``expected`` or one of its subclasses."""
+    """Read a model file; its class must be ``expected`` or a subclass of it that is already imported."""
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"path: there is no model file {str(path)!r}.")
+        raise FileNotFoundError(f"path: there is no model file {str(path)!r}. Pass one that save has written.")
     try:
         with safe_open(path, framework="numpy") as file:
-            header = file.metadata() or {}
-            _check_header(header, path)
+            header = _read_header(file.metadata(), path)
             cls = _find_class(header["class"], expected, path)
-            params, state = json.loads(header["params"]), json.loads(header["state"])
-            model = cls(**params)
-            for name, entry in state.items():
-                setattr(model, name, _restore(name, entry, file.get_tensor))
-    except (SafetensorError, json.JSONDecodeError, KeyError, TypeError) as error:
+            return _rebuild(cls, header, file.get_tensor)
+    except (SafetensorError, AttributeError, LookupError, TypeError) as error:
         raise ValueError(
-            f"path: {str(path)!r} is not a readable unseen model file ({type(error).__name__}: {error})."
+            f"path: {str(path)!r} is no model file of unseen, or a damaged one "
+            f"({type(error).__name__}: {error}). Pass one that save has written."
         ) from error
-    return model
 
 
-def write_atomically(path: Path, write: Any) -> None:
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Call ``write`` with a temporary name beside ``path`` and rename on success: whole file or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
+    temporary = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)  # mkstemp makes files private
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        temporary.replace(path)
+    except (OSError, SafetensorError) as error:
+        raise OSError(
+            f"path: {str(path)!r} cannot be written ({error}). Pass a file in a directory you may write to."
+        ) from error
+    finally:
+        with suppress(OSError):  # already renamed, or never written
+            temporary.unlink()
 
 
-def _check_header(header: dict[str, str], path: Path) -> None:
-    if header.get("format") != FORMAT:
-        raise ValueError(f"path: {str(path)!r} is a safetensors file, but not a model of unseen.")
-    if header.get("version") != str(VERSION):
+def _read_header(metadata: dict[str, str] | None, path: Path) -> dict[str, Any]:
+    if metadata is None or HEADER not in metadata:
         raise ValueError(
-            f"path: {str(path)!r} has model format {header.get('version')}, this version reads {VERSION}. "
+            f"path: {str(path)!r} is a safetensors file, but no model of unseen. Pass one that save has written."
+        )
+    header: dict[str, Any] = json.loads(metadata[HEADER])
+    if header["version"] != VERSION:
+        raise ValueError(
+            f"path: {str(path)!r} has model format {header['version']}, this version reads {VERSION}. "
             f"Install the version of unseen that wrote it, or fit the model again."
         )
+    return header
 
 
 def _find_class(name: str, expected: type[Model], path: Path) -> type[Model]:
+    """Class of this name among those known to this process: a file can bring in nothing new."""
     waiting = [expected]
     while waiting:
         cls = waiting.pop()
         if cls.__name__ == name:
             return cls
         waiting.extend(cls.__subclasses__())
-    raise ValueError(f"path: {str(path)!r} holds a {name}, which is no {expected.__name__}. Use {name}.load.")
+    raise ValueError(
+        f"path: {str(path)!r} holds a {name!r}, which is no {expected.__name__} that this program "
+        f"has imported. Load it with its own class."
+    )
+
+
+def _rebuild(cls: type[Model], header: dict[str, Any], tensor: Callable[[str], NDArray[Any]]) -> Model:
+    model = cls(**header["params"])
+    for name, entry in header["state"].items():
+        if not _is_learned(name):
+            raise TypeError(f"{name!r} is no learned attribute")
+        setattr(model, name, _restore(name, entry, tensor))
+    return model
+
+
+def _is_learned(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("_")
 
 
 def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
-def _describe(name: str, value: Any, tensors: dict[str, np.ndarray[Any, Any]]) -> Any:
+def _plain_parameter(name: str, value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    if _is_plain(value):
+        return value
+    warnings.warn(
+        f"{name}: a {type(value).__name__} cannot be saved; the loaded model will have None.", stacklevel=4
+    )
+    return None
+
+
+def _describe(name: str, value: Any, tensors: Tensors) -> dict[str, Any]:
     """JSON entry of an attribute; arrays of numbers go to ``tensors``."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -111,21 +144,24 @@ def _describe(name: str, value: Any, tensors: dict[str, np.ndarray[Any, Any]]) -
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         tensors[name] = np.ascontiguousarray(value)
         return {"tensor": name}
-    if isinstance(value, np.ndarray):
-        return {"strings": [str(item) for item in value.ravel()], "object": value.dtype.kind == "O"}
-    if isinstance(value, tuple | list) and all(_is_plain(item) for item in value):
-        return {"tuple": list(value)}
+    items = value.tolist() if isinstance(value, np.ndarray) else value
+    if isinstance(items, list | tuple) and all(map(_is_plain, items)):
+        kind = {"U": "strings", "O": "objects"}[value.dtype.kind] if isinstance(value, np.ndarray) else "tuple"
+        return {kind: list(items)}
     raise TypeError(f"{name}: a {type(value).__name__} cannot be saved.")
 
 
-def _restore(name: str, entry: dict[str, Any], tensor: Any) -> Any:
-    if "json" in entry:
-        return entry["json"]
-    if "csr" in entry:
+def _restore(name: str, entry: dict[str, Any], tensor: Callable[[str], NDArray[Any]]) -> Any:
+    (kind, value), *_ = entry.items()
+    if kind == "json":
+        return value
+    if kind == "csr":
         parts = (tensor(f"{name}.data"), tensor(f"{name}.indices"), tensor(f"{name}.indptr"))
-        return sp.csr_array(parts, shape=tuple(entry["csr"]))
-    if "tensor" in entry:
-        return tensor(entry["tensor"])
-    if "strings" in entry:
-        return np.array(entry["strings"], dtype=object if entry["object"] else None)
-    return tuple(entry["tuple"])
+        csr = sp.csr_array(parts, shape=tuple(value))
+        csr.check_format(full_check=True)
+        return csr
+    if kind == "tensor":
+        return tensor(value)
+    if kind == "tuple":
+        return tuple(value)
+    return np.array(value, dtype={"strings": str, "objects": object}[kind])

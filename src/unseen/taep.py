@@ -264,9 +264,7 @@ class TAEP(ZeroShotTagger):
     def _solve(self, task: ProjectionProblem, rng: np.random.Generator) -> ProjectionFit:
         solver = check_choice(self.solver, "solver", ("convex", "rounded", "alternating"))
         minimise = solve_alternating if solver == "alternating" else solve_convex
-        fit = minimise(
-            task, rng, tol=self.tol, max_iter=self.max_iter, progress=_report if self.verbose else None
-        )
+        fit = minimise(task, rng, tol=self.tol, max_iter=self.max_iter, progress=_report if self.verbose else None)
         return round_to_rank(task, fit, rng, tol=self.tol) if solver == "rounded" else fit
 
     def _store(self, task: ProjectionProblem, fit: ProjectionFit) -> None:
@@ -292,7 +290,7 @@ class TAEP(ZeroShotTagger):
         return scores
 
     def _thresholds(self, X: Any) -> Matrix:
-        return self._project(X, self.threshold_weights_[:, None]).ravel()
+        return self._project(X, self.threshold_weights_[:, None])[:, 0]
 
     def _label_space(self, M: Matrix) -> Matrix:
         return M @ self.projection_
@@ -300,7 +298,8 @@ class TAEP(ZeroShotTagger):
     def _project(self, X: Any, weights: Matrix) -> Matrix:
         """``X weights`` with the rows of X scaled as in training."""
         product = np.asarray(X @ weights.astype(X.dtype), dtype=np.float64)
-        return product * row_scale(X, self.normalize)[:, None]
+        product *= row_scale(X, self.normalize)[:, None]
+        return product
 
 
 def _span(M: Matrix) -> tuple[Matrix, Matrix]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -10,19 +10,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unseen import persistence
 from unseen.validation import (
     Labels,
+    check_annotations,
     check_count,
-    check_known_names,
     check_labels,
     check_names,
     check_relations,
-    check_targets,
-    shorten,
+    listed,
+    which_vectors,
 )
 
 Matrix = NDArray[np.float64]
@@ -36,16 +35,16 @@ class Tag(NamedTuple):
 
 
 class TrainingProblem(NamedTuple):
-    """What a method learns from: validated, embedded, named."""
+    """What a method learns from: validated images, targets and embedded label vectors."""
 
     X: Any
-    T: NDArray[np.int8]
+    T: NDArray[np.int8]  # 1 = shows the label, -1 = does not, 0 = nobody knows
     seen: Matrix
     unseen: Matrix
     relations: Matrix | None
 
 
-class ZeroShotTagger(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
     """Base of the estimators: scores for any label that has a vector, seen in training or not.
 
     A subclass implements ``_fit(problem)`` and ``_margin_scores(X, M)``, and ``_thresholds(X)`` when it learns
@@ -85,15 +84,20 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        X, T, column_names = self._check_images_and_targets(X, Y)
-        given = self._check_seen(seen, T.shape[1], column_names)
-        others = self._check_unseen(unseen, given, has_vectors=seen is not None)
-        self._set_label_vectors(given, others)
-        n_labels = len(self.label_vectors_)
-        related = None if relations is None else check_relations(relations, n_labels)
-        n_seen = T.shape[1]
-        embedded = self._embed(self.label_vectors_, "seen and unseen")
-        self._fit(TrainingProblem(X, T, embedded[:n_seen], embedded[n_seen:], related))
+        X = self._check_images(X, reset=True)
+        T, column_names, classes = check_annotations(Y, X.shape[0])
+        self.single_label_ = classes is not None
+        self.classes_ = np.arange(T.shape[1]) if classes is None else classes
+        self._set_labels(T.shape[1], column_names, seen, unseen)
+        names, vectors, n_seen = self.label_names_, self.label_vectors_, self.n_seen_
+        problem = TrainingProblem(
+            X,
+            T,
+            seen=self._embed(vectors[:n_seen], "seen", names[:n_seen]),
+            unseen=self._embed(vectors[n_seen:], "unseen", names[n_seen:]),
+            relations=None if relations is None else check_relations(relations, len(names)),
+        )
+        self._fit(problem)
         return self
 
     def decision_function(self, X: Any, labels: Any = None) -> Matrix:
@@ -113,11 +117,9 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n_images, n_labels)
             Of shape (n_images,) after a fit on a vector of two classes.
         """
-        check_is_fitted(self)
-        _, vectors = self._resolve(labels)
-        X = self._check_images(X)
-        scores = self._margin_scores(X, self._embed(vectors, "labels"))
-        return scores.ravel() if self._is_binary() and labels is None else scores
+        _, scores = self._named_scores(X, labels)
+        is_binary = self.single_label_ and len(self.classes_) == 2
+        return scores.ravel() if is_binary and labels is None else scores
 
     def threshold(self, X: Any) -> Matrix:
         """Score ``F(x, 0)`` that a label must exceed on each image; `decision_function` has it subtracted.
@@ -148,18 +150,19 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        ndarray of shape (n_images, n_labels), int8
-            1 = predicted. After a fit on a vector of classes, and without ``labels``: the classes, (n_images,).
+        ndarray of shape (n_images, n_labels), int64
+            1 = predicted. After a fit on a vector of classes, and without ``labels`` and ``top``: the classes,
+            of shape (n_images,).
         """
-        scores = self.decision_function(X, labels)
-        if self._single_label and labels is None and top is None:
-            chosen = scores > 0.0 if scores.ndim == 1 else scores.argmax(axis=1)
-            return np.asarray(self.classes_[np.asarray(chosen, dtype=np.intp)])
-        scores = scores.reshape(len(scores), -1)
+        top = None if top is None else check_count(top, "top")
+        _, scores = self._named_scores(X, labels)
+        if self.single_label_ and labels is None and top is None:
+            best = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0.0).astype(np.intp)
+            return np.asarray(self.classes_[best])
         if top is None:
-            return np.asarray(scores > 0.0, dtype=np.int8)
-        predicted = np.zeros(scores.shape, dtype=np.int8)
-        np.put_along_axis(predicted, _best_first(scores)[:, : check_count(top, "top")], 1, axis=1)
+            return np.asarray(scores > 0.0, dtype=np.int64)
+        predicted = np.zeros(scores.shape, dtype=np.int64)
+        np.put_along_axis(predicted, _best_first(scores)[:, :top], 1, axis=1)
         return predicted
 
     def tag(self, X: Any, labels: Any = None, top: int = 5) -> list[list[Tag]]:
@@ -179,14 +182,10 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         list of list of Tag
             Pairs (name, score); a score above 0 is above the image's threshold.
         """
-        check_is_fitted(self)
-        labels = "all" if labels is None else labels
-        names, _ = self._resolve(labels)
-        scores = self.decision_function(X, labels)
-        best = _best_first(scores)[:, : check_count(top, "top")]
-        return [
-            [Tag(names[c], float(row[c])) for c in order] for row, order in zip(scores, best, strict=True)
-        ]
+        top = check_count(top, "top")
+        names, scores = self._named_scores(X, "all" if labels is None else labels)
+        best = _best_first(scores)[:, :top]
+        return [[Tag(names[c], float(row[c])) for c in order] for row, order in zip(scores, best, strict=True)]
 
     def similar_labels(self, label: Any, labels: Any = "all", top: int = 5) -> list[Tag]:
         """Labels nearest to a label in the space where this model compares them.
@@ -206,13 +205,13 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Pairs (name, cosine similarity), the most similar first, the label itself left out.
         """
         check_is_fitted(self)
+        top = check_count(top, "top")
         name, vector = self._resolve_one(label)
         names, vectors = self._resolve(labels)
         target = _unit_rows(self._label_space(self._embed(vector[None], "label")))[0]
-        candidates = _unit_rows(self._label_space(self._embed(vectors, "labels")))
-        similarities = candidates @ target
+        similarities = _unit_rows(self._label_space(self._embed(vectors, "labels", names))) @ target
         order = [i for i in np.argsort(-similarities, kind="stable") if names[i] != name]
-        return [Tag(names[i], float(similarities[i])) for i in order[: check_count(top, "top")]]
+        return [Tag(names[i], float(similarities[i])) for i in order[:top]]
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a safetensors file (whole or not at all).
@@ -260,153 +259,110 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _is_binary(self) -> bool:
-        return self._single_label and len(self.classes_) == 2
+    def _check_images(self, X: Any, *, reset: bool = False) -> Any:
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        if not sp.issparse(X):
+            return X
+        X = sp.csr_array(X)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        return X
 
-    def _check_images(self, X: Any) -> Any:
-        X = validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
-        )
-        return sp.csr_array(X) if sp.issparse(X) else X
-
-    def _check_images_and_targets(
-        self, X: Any, Y: Any
-    ) -> tuple[Any, NDArray[np.int8], tuple[str, ...] | None]:
-        """Validate X and turn Y into targets in {-1, 0, +1}; the names of Y's columns if it has them."""
-        column_names = check_names(Y.columns, "Y") if hasattr(Y, "columns") else None
-        X = validate_data(
-            self,
-            X,
-            y="no_validation" if Y is not None else None,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-        )
-        X = sp.csr_array(X) if sp.issparse(X) else X
-        Y = Y.toarray() if sp.issparse(Y) else np.asarray(Y)
-        if Y.shape[:1] != X.shape[:1]:
+    def _set_labels(self, n_seen: int, names: tuple[str, ...] | None, seen: Any, unseen: Any) -> None:
+        """Learn the names and vectors of the labels, the seen ones first, and the centre of the vectors."""
+        if seen is None and unseen is not None:
+            raise ValueError("unseen: unseen labels need vectors of the seen ones. Pass seen as well.")
+        given = Labels(names, np.eye(n_seen)) if seen is None else self._check_seen(seen, n_seen, names)
+        n_dims = given.vectors.shape[1]
+        others = Labels((), np.empty((0, n_dims))) if unseen is None else check_labels(unseen, "unseen")
+        if others.vectors.shape[1] != n_dims:
             raise ValueError(
-                f"Y: {Y.shape[0] if Y.ndim else 0} rows for the {X.shape[0]} images of X, inconsistent numbers of "
-                f"samples. Pass one row an image."
+                f"unseen: vectors of {others.vectors.shape[1]} dimensions, but those of seen have {n_dims}. "
+                f"Take both from the same source."
             )
-        self._single_label = Y.ndim == 1 or (Y.shape[1:] == (1,) and not _is_indicator(Y))
-        return X, self._targets_of_classes(Y) if self._single_label else self._targets(Y), column_names
-
-    def _targets_of_classes(self, Y: NDArray[Any]) -> NDArray[np.int8]:
-        y = column_or_1d(Y, warn=True)
-        check_classification_targets(y)
-        self.classes_, position = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"Y: a vector with only one class ({self.classes_[0]!r}) was given; there is nothing to learn. "
-                f"Pass at least two classes, or an indicator matrix."
-            )
-        if len(self.classes_) == 2:
-            return np.where(position[:, None] == 1, 1, -1).astype(np.int8)
-        return np.where(position[:, None] == np.arange(len(self.classes_)), 1, -1).astype(np.int8)
-
-    def _targets(self, Y: NDArray[Any]) -> NDArray[np.int8]:
-        relevant, known = check_targets(Y, "Y")
-        T = np.where(relevant, 1, -1).astype(np.int8)
-        if known is not None:
-            T[~known] = 0
-        self.classes_ = np.arange(T.shape[1])
-        return T
+        self.n_seen_ = n_seen
+        self.label_vectors_ = np.vstack([given.vectors, others.vectors])
+        numbered = _numbered_names(len(self.label_vectors_))
+        self.label_names_ = check_names(
+            (*(given.names or numbered[:n_seen]), *(others.names or numbered[n_seen:])), "seen and unseen"
+        )
+        is_centred = self.center and seen is not None
+        self.label_center_ = self.label_vectors_.mean(axis=0) if is_centred else np.zeros(n_dims)
 
     def _check_seen(self, seen: Any, n_seen: int, column_names: tuple[str, ...] | None) -> Labels:
-        if seen is None:
-            return Labels(column_names, np.eye(n_seen))
-        if self._single_label:
+        if self.single_label_:
             raise ValueError("seen: label vectors need an indicator matrix Y, but Y is a vector of classes.")
-        given = check_labels(seen, "seen")
-        if given.vectors is None:
-            raise ValueError("seen: names without vectors were given. Pass a vector for each label.")
-        if len(given) != n_seen:
+        names, vectors = check_labels(seen, "seen")
+        if len(vectors) != n_seen:
             raise ValueError(
-                f"seen: {len(given)} labels for the {n_seen} columns of Y. Pass one label a column, in order."
+                f"seen: {len(vectors)} labels for the {n_seen} columns of Y. Pass one label a column, in order."
             )
-        if column_names is not None and given.names is not None and given.names != column_names:
+        if column_names is not None and names is not None and names != column_names:
             raise ValueError(
-                f"seen: its names ({shorten(given.names, 3)}) are not the columns of Y "
-                f"({shorten(column_names, 3)}) in their order. Reorder one of the two."
+                f"seen: its names ({listed(names)}) are not the columns of Y ({listed(column_names)}) "
+                f"in their order. Reorder one of the two."
             )
-        return Labels(given.names or column_names, given.vectors)
+        return Labels(names or column_names, vectors)
 
-    def _check_unseen(self, unseen: Any, seen: Labels, *, has_vectors: bool) -> Labels:
-        assert seen.vectors is not None
-        if unseen is None:
-            return Labels(None, np.empty((0, seen.vectors.shape[1])))
-        if not has_vectors:
-            raise ValueError("unseen: unseen labels need vectors of the seen ones. Pass seen as well.")
-        given = check_labels(unseen, "unseen")
-        if given.vectors is None:
-            raise ValueError("unseen: names without vectors were given. Pass a vector for each label.")
-        if given.vectors.shape[1] != seen.vectors.shape[1]:
-            raise ValueError(
-                f"unseen: vectors of {given.vectors.shape[1]} dimensions, but those of seen have "
-                f"{seen.vectors.shape[1]}. Take both from one source."
-            )
-        return given
-
-    def _set_label_vectors(self, seen: Labels, unseen: Labels) -> None:
-        assert seen.vectors is not None
-        assert unseen.vectors is not None
-        n_seen, n_unseen = len(seen.vectors), len(unseen.vectors)
-        numbered = [f"label {i}" for i in range(n_seen + n_unseen)]
-        if self._single_label and len(self.classes_) > 2:
-            numbered = [str(name) for name in self.classes_]
-        names = (*(seen.names or numbered[:n_seen]), *(unseen.names or numbered[n_seen:]))
-        self.label_names_ = check_names(names, "seen and unseen")
-        self.label_vectors_ = np.vstack([seen.vectors, unseen.vectors])
-        self.n_seen_ = n_seen
-        one_hot = n_seen == seen.vectors.shape[1] and np.array_equal(seen.vectors, np.eye(n_seen))
-        centred = self.center and not (one_hot and n_unseen == 0)
-        self.label_center_ = (self.label_vectors_.mean(axis=0) if centred else np.zeros(seen.vectors.shape[1]))
-
-    def _embed(self, vectors: Matrix, argument: str) -> Matrix:
+    def _embed(self, vectors: Matrix, argument: str, names: tuple[str, ...] | None = None) -> Matrix:
         """Label vectors as the method uses them: centred as at fit time and scaled to unit length."""
-        if vectors.shape[1] != len(self.label_center_):
+        n_dims = len(self.label_center_)
+        if vectors.shape[1] != n_dims:
             raise ValueError(
-                f"{argument}: vectors of {vectors.shape[1]} dimensions, but this model was fitted with "
-                f"{len(self.label_center_)}. Take them from the same source."
+                f"{argument}: vectors of {vectors.shape[1]} dimensions, but this model was fitted with {n_dims}. "
+                f"Take them from the same source."
+            )
+        zero = ~vectors.any(axis=1)
+        if zero.any():
+            raise ValueError(
+                f"{argument}: all zeros in {which_vectors(zero, names)}. "
+                f"Give the label a vector that points somewhere, or leave it out."
             )
         moved = vectors - self.label_center_
         lengths = np.linalg.norm(moved, axis=1)
-        zero = lengths <= 1e-12 * max(float(np.abs(vectors).max()), 1e-300)
-        if zero.any():
-            reason = "zero after centring; pass center=False" if self.label_center_.any() else "zero"
+        central = lengths <= 1e-12 * np.linalg.norm(vectors, axis=1)
+        if central.any():
             raise ValueError(
-                f"{argument}: the vectors of rows {shorten(np.flatnonzero(zero))} are {reason}. "
-                f"A label needs a vector that points somewhere."
+                f"{argument}: nothing is left of {which_vectors(central, names)} after centring on the mean of "
+                f"the labels given to fit. Pass center=False, or leave the label out."
             )
         return moved / lengths[:, None] if self.normalize else moved
 
+    def _named_scores(self, X: Any, labels: Any) -> tuple[tuple[str, ...], Matrix]:
+        """Names of the labels that a caller asks for, and their margin scores."""
+        check_is_fitted(self)
+        names, vectors = self._resolve(labels)
+        X = self._check_images(X)
+        return names, self._margin_scores(X, self._embed(vectors, "labels", names))
+
     def _resolve(self, labels: Any) -> tuple[tuple[str, ...], Matrix]:
         """Names and raw vectors of the labels that a caller asks for."""
-        names, vectors = self.label_names_, self.label_vectors_
-        if labels is None or (isinstance(labels, str) and labels in ("seen", "unseen", "all")):
-            part = {"unseen": slice(self.n_seen_, None), "all": slice(None)}.get(labels, slice(0, self.n_seen_))
-            if len(names[part]) == 0:
-                raise ValueError(f"labels: {labels!r} was asked for, but fit was given no unseen labels.")
+        names, vectors, n_seen = self.label_names_, self.label_vectors_, self.n_seen_
+        if labels is None or isinstance(labels, str):
+            words = {"seen": slice(n_seen), "unseen": slice(n_seen, None), "all": slice(None)}
+            part = words.get("seen" if labels is None else labels)
+            if part is None:
+                raise ValueError(
+                    f"labels: {labels!r} was given. Pass one of {listed([*words])}, or a list of names."
+                )
+            if not names[part]:
+                raise ValueError("labels: fit was given no unseen labels. Pass the vectors of some.")
             return names[part], vectors[part]
-        given = check_labels(labels, "labels")
-        if given.vectors is None:
-            assert given.names is not None
-            return given.names, vectors[check_known_names(given.names, names, "labels")]
-        return given.names or tuple(f"label {i}" for i in range(len(given))), given.vectors
+        given = check_labels(labels, "labels", Labels(names, vectors))
+        return given.names or _numbered_names(len(given.vectors)), given.vectors
 
     def _resolve_one(self, label: Any) -> tuple[str | None, Matrix]:
         """Name (None for a bare vector) and raw vector of a single label."""
-        if isinstance(label, str):
-            return label, self.label_vectors_[check_known_names([label], self.label_names_, "label")[0]]
-        given = check_labels(np.atleast_2d(label) if not hasattr(label, "names") else label, "label")
-        if given.vectors is None or len(given) != 1:
-            raise ValueError("label: more than one was given. Pass a single name or vector.")
-        return (given.names[0] if given.names else None), given.vectors[0]
+        one = [label] if isinstance(label, str) or np.ndim(label) == 1 else label
+        names, vectors = check_labels(one, "label", Labels(self.label_names_, self.label_vectors_))
+        if len(vectors) != 1:
+            raise ValueError(f"label: {len(vectors)} labels were given. Pass a single name or vector.")
+        return (names[0] if names else None), vectors[0]
 
 
-def _is_indicator(Y: NDArray[Any]) -> bool:
-    return Y.dtype.kind in "biuf" and bool(np.all((Y == 0) | (Y == 1) | (Y != Y)))
+def _numbered_names(n_labels: int) -> tuple[str, ...]:
+    return tuple(f"label {i}" for i in range(n_labels))
 
 
 def _best_first(scores: Matrix) -> NDArray[np.intp]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -11,9 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 
 BoolMatrix = NDArray[np.bool_]
 FloatMatrix = NDArray[np.floating[Any]]
+
+MOST_LISTED = 5  # items that a message shows
 
 
 class Targets(NamedTuple):
@@ -47,9 +51,7 @@ def check_matrix(values: ArrayLike, name: str) -> NDArray[Any]:
             f"Reshape a single image to (1, n_labels)."
         )
     if matrix.size == 0:
-        raise ValueError(
-            f"{name}: empty, its shape is {matrix.shape}. Pass at least one image and one label."
-        )
+        raise ValueError(f"{name}: empty, its shape is {matrix.shape}. Pass at least one image and one label.")
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{name}: expected numbers, got dtype {matrix.dtype}. Convert it to float first.")
     return matrix
@@ -66,15 +68,13 @@ def check_targets(values: ArrayLike, name: str = "Y_true", *, need_positive: boo
     _refuse_other_values(matrix, relevant, known, name)
     if need_positive and not relevant.any():
         raise ValueError(
-            f"{name}: none of its {matrix.size} entries is positive, so this is undefined. "
-            f"Keep only data with at least one positive."
+            f"{name}: none of its {matrix.size} entries is positive, so there is nothing to learn or "
+            f"to measure. Pass data with at least one positive."
         )
     return Targets(relevant, known)
 
 
-def _refuse_other_values(
-    matrix: NDArray[Any], relevant: BoolMatrix, known: BoolMatrix | None, name: str
-) -> None:
+def _refuse_other_values(matrix: NDArray[Any], relevant: BoolMatrix, known: BoolMatrix | None, name: str) -> None:
     valid = relevant | (matrix == 0)
     if known is not None:
         valid |= ~known
@@ -84,6 +84,55 @@ def _refuse_other_values(
             f"{name}: values other than 0, 1 and NaN were given ({found}). "
             f"Write 1 for present, 0 for absent, NaN for unknown."
         )
+
+
+class Annotations(NamedTuple):
+    """What the training images are annotated with, as targets 1 (shown), -1 (not shown) and 0 (unknown)."""
+
+    T: NDArray[np.int8]
+    names: tuple[str, ...] | None
+    classes: NDArray[Any] | None  # when Y is a vector with one class an image
+
+
+def check_annotations(Y: Any, n_images: int) -> Annotations:
+    """Read the Y of a fit: a matrix of {0, 1, NaN}, or a vector of classes."""
+    if Y is None:
+        raise ValueError("Y: fit requires y to be passed, but the target y is None. Pass one row an image.")
+    names = axis_names(Y.columns, "Y") if hasattr(Y, "columns") else None
+    try:
+        matrix = Y.toarray() if issparse(Y) else np.asarray(Y)
+    except ValueError as error:
+        raise ValueError(f"Y: cannot be read as a matrix ({error}). Pass rows of equal length.") from None
+    if matrix.shape[:1] != (n_images,):
+        raise ValueError(
+            f"Y: inconsistent with X, its shape is {matrix.shape} for {n_images} images. Pass one row an image."
+        )
+    if matrix.ndim == 1 or (matrix.shape[1:] == (1,) and not _is_indicator(matrix)):
+        return _annotations_of_classes(column_or_1d(matrix, warn=True))
+    relevant, known = check_targets(matrix, "Y")
+    T = np.where(relevant, 1, -1).astype(np.int8)
+    if known is not None:
+        T[~known] = 0
+    return Annotations(T, names, None)
+
+
+def _annotations_of_classes(y: NDArray[Any]) -> Annotations:
+    """One label a class, or a single label for the second of two classes."""
+    assert_all_finite(y, input_name="Y")
+    check_classification_targets(y)
+    classes = np.unique(y)
+    if len(classes) < 2:
+        raise ValueError(
+            f"Y: a vector with only one class ({classes[0]!r}) was given; there is nothing to learn. "
+            f"Pass at least two classes, or an indicator matrix."
+        )
+    positive = classes[1:] if len(classes) == 2 else classes
+    T = np.where(y[:, None] == positive, 1, -1).astype(np.int8)
+    return Annotations(T, tuple(map(str, positive)), classes)
+
+
+def _is_indicator(matrix: NDArray[Any]) -> bool:
+    return matrix.dtype.kind in "biuf" and bool(np.all((matrix == 0) | (matrix == 1) | (matrix != matrix)))
 
 
 def check_scores(values: ArrayLike, name: str = "scores") -> FloatMatrix:
@@ -115,103 +164,154 @@ def check_same_shape(truth: NDArray[Any], other: NDArray[Any], name: str) -> Non
         )
 
 
-def check_count(value: Any, name: str) -> int:
-    """``value`` as an integer of at least 1."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name}: {value!r} was given. Pass an integer of at least 1.")
+def check_count(value: Any, name: str, *, low: int = 1) -> int:
+    """``value`` as an integer of at least ``low``."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral) or value < low:
+        raise ValueError(f"{name}: {value!r} was given. Pass an integer of at least {low}.")
     return int(value)
 
 
-def check_number(value: Any, name: str, *, low: float = 0.0, strict: bool = False) -> float:
-    """``value`` as a finite number of at least ``low`` (more than ``low`` if strict)."""
-    valid = isinstance(value, Real) and not isinstance(value, bool | np.bool_) and np.isfinite(float(value))
-    if not valid or float(value) < low or (strict and float(value) == low):
-        raise ValueError(
-            f"{name}: {value!r} was given. Pass a finite number {'>' if strict else '>='} {low:g}."
-        )
-    return float(value)
+def check_number(value: Any, name: str, *, low: float = 0.0, high: float = np.inf, strict: bool = False) -> float:
+    """``value`` as a finite number in [low, high], or in (low, high] if strict."""
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool | np.bool_) else np.nan
+    if not (np.isfinite(number) and low <= number <= high) or (strict and number == low):
+        wanted = f"{'>' if strict else '>='} {low:g}" + (f" and <= {high:g}" if np.isfinite(high) else "")
+        raise ValueError(f"{name}: {value!r} was given. Pass a finite number {wanted}.")
+    return number
 
 
 def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
     """``value`` as one of the given words."""
-    if value not in choices:
-        raise ValueError(f"{name}: {value!r} was given. Choose one of {', '.join(map(repr, choices))}.")
-    return str(value)
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name}: {value!r} was given. Choose one of {listed(choices)}.")
+    return value
 
 
 class Labels(NamedTuple):
-    """Labels as a caller gave them: names, vectors, or both."""
+    """Label vectors, one a row, with their names if they have any."""
 
     names: tuple[str, ...] | None
-    vectors: NDArray[np.float64] | None
-
-    def __len__(self) -> int:
-        """Count the labels, not the two fields."""
-        given = self.names if self.names is not None else self.vectors
-        return 0 if given is None else len(given)
+    vectors: NDArray[np.float64]
 
 
-def check_labels(labels: Any, argument: str) -> Labels:
+def check_labels(labels: Any, argument: str, known: Labels | None = None) -> Labels:
     """Read labels in any form a caller may hold.
 
-    A mapping of names to vectors, an object with ``names`` and ``vectors`` (a LabelSpace), a data frame whose
-    index are the names, a sequence of names, or a matrix with a vector a row.
+    A mapping of names to vectors, an object with ``names`` and ``vectors`` (a LabelSpace), a data frame with a
+    vector a row (its index are the names, if it holds strings), a matrix with a vector a row, or, of ``known``
+    labels, their names alone.
     """
-    names: Any = None
-    vectors: Any = None
     if isinstance(labels, str):
-        raise ValueError(f"{argument}: the single string {labels!r} was given. Pass a list of names.")
+        raise ValueError(f"{argument}: the single string {labels!r} was given. Pass a list, [{labels!r}].")
     if isinstance(labels, Mapping):
-        names, vectors = list(labels), list(labels.values())
+        names, vectors = check_names(labels, argument), list(labels.values())
     elif hasattr(labels, "names") and hasattr(labels, "vectors"):
-        names, vectors = labels.names, labels.vectors
-    elif hasattr(labels, "index") and hasattr(labels, "to_numpy"):
-        names, vectors = labels.index, labels.to_numpy()
-    elif isinstance(labels, Sequence) and len(labels) > 0 and all(isinstance(name, str) for name in labels):
-        names = labels
+        names, vectors = check_names(labels.names, argument), labels.vectors
+    elif _is_data_frame(labels):
+        return Labels(axis_names(labels.index, argument), check_vectors(labels, argument))
+    elif _are_names(labels):
+        return _known_labels(check_names(labels, argument), argument, known)
     else:
-        vectors = labels
-    checked_names = None if names is None else check_names(names, argument)
-    checked_vectors = None if vectors is None else check_vectors(vectors, argument)
-    if checked_names is not None and checked_vectors is not None and len(checked_names) != len(checked_vectors):
+        return Labels(None, check_vectors(labels, argument))
+    return Labels(names, check_vectors(vectors, argument, names))
+
+
+def _is_data_frame(labels: Any) -> bool:
+    return hasattr(labels, "index") and hasattr(labels, "columns")
+
+
+def _are_names(labels: Any) -> bool:
+    """Whether this is a list, array, series or index of strings."""
+    if not isinstance(labels, Collection) or isinstance(labels, Set) or getattr(labels, "ndim", 1) != 1:
+        return False
+    return len(labels) > 0 and all(isinstance(name, str) for name in labels)
+
+
+def _known_labels(names: tuple[str, ...], argument: str, known: Labels | None) -> Labels:
+    if known is None or known.names is None:
         raise ValueError(
-            f"{argument}: {len(checked_names)} names but {len(checked_vectors)} vectors. Pass one vector a name."
+            f"{argument}: names without vectors were given. Pass a vector for each label, "
+            f"for example as {{name: vector}}."
         )
-    return Labels(checked_names, checked_vectors)
+    advice = "Pass names given to fit, or the vectors too, for example as {name: vector}."
+    rows = {name: i for i, name in enumerate(known.names)}
+    return Labels(names, known.vectors[find_names(names, rows, argument, advice)])
 
 
-def check_names(names: Any, argument: str) -> tuple[str, ...]:
-    """``names`` as a tuple of unique, non-empty strings."""
-    checked = tuple(str(name) for name in names)
-    if not all(name.strip() for name in checked):
-        raise ValueError(f"{argument}: an empty name was given. Name every label.")
+def axis_names(axis: Any, argument: str) -> tuple[str, ...] | None:
+    """Names on an axis of a data frame; None if none of them is a string, as in a numbered one."""
+    return check_names(axis, argument) if any(isinstance(name, str) for name in axis) else None
+
+
+def check_names(names: Iterable[Any], argument: str) -> tuple[str, ...]:
+    """``names`` as a tuple of at least one unique, non-empty string."""
+    if isinstance(names, str):
+        raise ValueError(f"{argument}: the single string {names!r} was given. Pass a list, [{names!r}].")
+    given = tuple(names)
+    if not given:
+        raise ValueError(f"{argument}: no label was given. Pass at least one.")
+    for i, name in enumerate(given):
+        if not isinstance(name, str) or not name.strip():
+            raise ValueError(f"{argument}: the name of label {i} is {name!r}. Pass non-empty strings.")
+    # str() turns numpy's strings into plain ones, which print and serialise as expected.
+    checked = tuple(map(str, given))
     repeated = [name for name, count in Counter(checked).items() if count > 1]
     if repeated:
         raise ValueError(
-            f"{argument}: {len(repeated)} names occur more than once: {shorten(repeated)}. Give each label once."
+            f"{argument}: {listed(repeated)} given more than once. Give every label a name of its own."
         )
     return checked
 
 
-def check_vectors(vectors: Any, argument: str) -> NDArray[np.float64]:
-    """``vectors`` as a finite float64 matrix (n_labels, n_dims) with at least one row and one column."""
+def check_vectors(vectors: Any, argument: str, names: tuple[str, ...] | None = None) -> NDArray[np.float64]:
+    """``vectors`` as a finite float64 matrix with a row a label (a row a name if names are given)."""
     try:
-        matrix = np.asarray(vectors, dtype=np.float64)
+        # In C order whatever it came from: the bits of a product depend on it.
+        matrix = np.asarray(vectors, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{argument}: cannot be read as a matrix of numbers ({error}). Pass one vector of equal length a label."
+            f"{argument}: cannot be read as a matrix of numbers ({error}). "
+            f"Pass one vector a label, all of equal length."
         ) from None
     if matrix.ndim != 2 or matrix.size == 0:
         raise ValueError(
-            f"{argument}: expected vectors of shape (n_labels, n_dims), got shape {matrix.shape}. "
-            f"Pass at least one label, as a row."
+            f"{argument}: expected a matrix of shape (n_labels, n_dims), got shape {matrix.shape}. "
+            f"Pass one vector a label, as a row."
         )
-    if not np.isfinite(matrix).all():
-        bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    if names is not None and len(matrix) != len(names):
         raise ValueError(
-            f"{argument}: the vectors of rows {shorten(bad)} hold NaN or infinity. Give every label a finite vector."
+            f"{argument}: {len(matrix)} vectors were given for {len(names)} names. Pass one vector a name."
+        )
+    broken = ~np.isfinite(matrix).all(axis=1)
+    if broken.any():
+        raise ValueError(
+            f"{argument}: NaN or infinite values in {which_vectors(broken, names)}. Pass finite vectors only."
         )
     return matrix
+
+
+def which_vectors(marked: Any, names: tuple[str, ...] | None) -> str:
+    """Say which rows of a matrix of label vectors are marked, by name where there are names."""
+    rows = np.flatnonzero(marked).tolist()
+    what = "vector" if len(rows) == 1 else "vectors"
+    return f"the {what} of {listed([names[i] for i in rows])}" if names else f"{what} {listed(rows)}"
+
+
+def find_names(names: Iterable[Any], rows: Mapping[str, int], argument: str, advice: str) -> list[int]:
+    """Rows of the named labels; unknown names are listed with the nearest known ones."""
+    names = list(names)
+    unknown = [name for name in names if name not in rows]
+    if unknown:
+        hints = [
+            f"{name!r} (nearest: {listed(near)})" if (near := get_close_matches(str(name), rows)) else repr(name)
+            for name in unknown[:MOST_LISTED]
+        ]
+        more = f"; and {len(unknown) - MOST_LISTED} more" if len(unknown) > MOST_LISTED else ""
+        raise ValueError(
+            f"{argument}: {len(unknown)} unknown {'label' if len(unknown) == 1 else 'labels'}: "
+            f"{'; '.join(hints)}{more}. {advice}"
+        )
+    return [rows[name] for name in names]
 
 
 def check_relations(relations: Any, n_labels: int) -> NDArray[np.float64]:
@@ -228,23 +328,10 @@ def check_relations(relations: Any, n_labels: int) -> NDArray[np.float64]:
         )
     if not np.allclose(R, R.T, rtol=1e-6, atol=1e-12):
         raise ValueError("relations: not symmetric. Pass (R + R.T) / 2 if that is what you mean.")
-    return R
+    return 0.5 * (R + R.T)
 
 
-def check_known_names(names: Sequence[str], known: Sequence[str], argument: str) -> list[int]:
-    """Positions of ``names`` in ``known``; unknown ones are listed with their nearest known names."""
-    position = {name: i for i, name in enumerate(known)}
-    missing = [name for name in names if name not in position]
-    if missing:
-        hints = [f"{name!r} (nearest: {', '.join(get_close_matches(name, known, 2)) or 'none'})" for name in missing]
-        raise ValueError(
-            f"{argument}: {len(missing)} names are unknown to this model: {shorten(hints)}. "
-            f"Pass their vectors too, for example as {{name: vector}}."
-        )
-    return [position[name] for name in names]
-
-
-def shorten(items: Any, most: int = 5) -> str:
-    """Join the first few items for a message."""
-    listed = [str(item) for item in items]
-    return ", ".join(listed[:most]) + (f", ... ({len(listed)} in all)" if len(listed) > most else "")
+def listed(items: Sequence[Any]) -> str:
+    """Show the first few items in a message."""
+    more = f" and {len(items) - MOST_LISTED} more" if len(items) > MOST_LISTED else ""
+    return ", ".join(map(repr, items[:MOST_LISTED])) + more

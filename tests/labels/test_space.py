@@ -105,9 +105,7 @@ def test_bad_vectors_to_centre_on_are_named(space: LabelSpace, on: object) -> No
 
 
 @given(matrices, st.sampled_from([1e-200, 1.0, 1e200]))
-def test_normalised_vectors_have_unit_length_and_the_same_direction(
-    vectors: np.ndarray, scale: float
-) -> None:
+def test_normalised_vectors_have_unit_length_and_the_same_direction(vectors: np.ndarray, scale: float) -> None:
     vectors[:, 0] = np.abs(vectors[:, 0]) + 1
     unit = LabelSpace(list("abcd"), scale * vectors).normalized().vectors
     np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1)
@@ -115,7 +113,7 @@ def test_normalised_vectors_have_unit_length_and_the_same_direction(
 
 
 def test_a_zero_vector_cannot_be_normalised() -> None:
-    with pytest.raises(ValueError, match="vectors: the vector of 'dog' is zero"):
+    with pytest.raises(ValueError, match="vectors: the vector of 'dog' cannot be normalised, being zero"):
         LabelSpace(["cat", "dog"], [[1.0, 0.0], [0.0, 0.0]]).normalized()
 
 
@@ -123,12 +121,17 @@ def test_a_zero_vector_cannot_be_normalised() -> None:
     ("names", "vectors", "message"),
     [
         ("cat", [[1.0]], r"names: the single string 'cat'.*\['cat'\]"),
-        ([], np.empty((0, 2)), "names: no label"),
-        (["cat", " "], VECTORS[:2], "names: entry 1 is ' '"),
-        (["cat", 3], VECTORS[:2], "names: entry 1 is 3"),
+        ([], np.empty((0, 2)), "names: no label was given"),
+        (["cat", " "], VECTORS[:2], "names: the name of label 1 is ' '"),
+        (["cat", 3], VECTORS[:2], "names: the name of label 1 is 3"),
         (["cat", "cat"], VECTORS[:2], "names: 'cat' given more than once"),
-        (NAMES, VECTORS[:2], r"vectors: .*shape \(2, 2\) was given for 3 names"),
+        (NAMES, VECTORS[:2], "vectors: 2 vectors were given for 3 names"),
         (NAMES, [1.0, 2.0, 3.0], r"vectors: .*shape \(3,\)"),
+        (
+            NAMES,
+            [[1.0], [2.0, 3.0], [4.0]],
+            "vectors: cannot be read as a matrix of numbers .*all of equal length",
+        ),
         (NAMES, np.empty((3, 0)), r"vectors: .*shape \(3, 0\)"),
         (NAMES, VECTORS * [[1], [np.nan], [1]], "vectors: NaN or infinite values in the vector of 'dog'"),
     ],

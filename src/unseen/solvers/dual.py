@@ -14,10 +14,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unseen.solvers.images import Images
+from unseen.solvers.polish import MAX_FREE, polish
 from unseen.solvers.sweep import total_loss
 
 FIRST_SLOTS = 8
 MAX_PAIR_STEPS = 50  # a row is left after so many steps and finished at its next visit
+FIRST_POLISH = 200  # epochs before the first Newton finish; the next ones after twice as many each
 CHECK_EVERY = 10  # epochs between true gaps while the running estimate is still above the tolerance
 
 
@@ -37,6 +39,15 @@ class SparseDuals:
         more = min(2 * slots, self.n_labels) - slots
         self.index = np.hstack([self.index, np.zeros((n_images, more), dtype=np.int32)])
         self.value = np.hstack([self.value, np.zeros((n_images, more))])
+
+    def replace(self, psi: sp.csr_array) -> None:
+        """Take over the non-zeros of a CSR matrix."""
+        counts = np.diff(psi.indptr)
+        while counts.max(initial=0) > self.index.shape[1]:
+            self.make_room()
+        self.count[:] = counts
+        held = np.arange(self.index.shape[1]) < self.count[:, None]
+        self.index[held], self.value[held] = psi.indices, psi.data
 
     def tocsr(self) -> sp.csr_array:
         """Psi as a CSR matrix of shape (n_images, n_labels)."""
@@ -100,7 +111,7 @@ def solve_dual(
     primal, dual, V = primal_and_dual(images, T, A, beta, duals)
     trace = [(primal, dual)]
     row_tol = 1e-3
-    epoch = 0
+    epoch, next_polish = 0, FIRST_POLISH
     while primal - dual > tol * primal and epoch < max_epochs:
         order = rng.permutation(images.n_rows)
         visited, estimate = 0, 0.0
@@ -113,6 +124,16 @@ def solve_dual(
         epoch += 1
         row_tol = min(row_tol, max(0.1 * estimate / images.n_rows, 1e-12))
         if estimate <= tol * primal or epoch % CHECK_EVERY == 0 or epoch == max_epochs:
+            if epoch >= next_polish:
+                next_polish *= 2
+                _polish(images, T, K, beta, duals)
             primal, dual, V = primal_and_dual(images, T, A, beta, duals)
             trace.append((primal, dual))
     return DualSolution(primal, dual, epoch, tuple(trace))
+
+
+def _polish(images: Images, T: NDArray[np.int8], K: NDArray[np.float64], beta: float, duals: SparseDuals) -> None:
+    if duals.count.sum() <= MAX_FREE:
+        psi = duals.tocsr().toarray()
+        polish(images, T, K, beta, psi)
+        duals.replace(sp.csr_array(psi))

@@ -29,7 +29,8 @@ def project(S: Matrix, rank: int, null: int) -> Matrix:
     else:
         fraction = (traces[i - 1] - rank) / max(traces[i - 1] - traces[i], np.finfo(float).tiny)
         shift = breakpoints[i - 1] + fraction * (breakpoints[i] - breakpoints[i - 1])
-    return (vectors * np.clip(eigenvalues - shift, 0.0, 1.0)) @ vectors.T
+    P: Matrix = (vectors * np.clip(eigenvalues - shift, 0.0, 1.0)) @ vectors.T
+    return P
 
 
 def top_eigenvectors(S: Matrix, rank: int, null: int) -> Matrix:

@@ -30,6 +30,9 @@ class Images(Protocol):
     def gather(self, weights: Floats | sp.csr_array) -> NDArray[np.float64]:
         """Return ``X' weights`` in float64."""
 
+    def take(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return some rows, scaled, dense and in float64."""
+
     def sweep(self, V: Floats, order: NDArray[np.int64], start: int, *rest: Any) -> tuple[int, float]:
         """Run one pass of the row solver, see `unseen.solvers.sweep`."""
 
@@ -73,13 +76,17 @@ class DenseImages:
         """Return ``X' weights`` in float64 (products in the dtype of X, sums of chunks in float64)."""
         total = np.zeros((self.n_features, weights.shape[1]))
         for rows, chunk in self._chunks():
-            part = weights[rows]
+            part: Any = weights[rows]
             if sp.issparse(part):
                 part = part.multiply(self.scale[rows, None]).tocsr().astype(self.dtype)
                 total += (part.T.tocsr() @ chunk).T
             else:
                 total += chunk.T @ (part * self.scale[rows, None]).astype(self.dtype)
         return total
+
+    def take(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return some rows, scaled, dense and in float64."""
+        return np.asarray(self.X[rows] * self.scale[rows, None], dtype=np.float64)
 
     def sweep(self, V: Floats, order: NDArray[np.int64], start: int, *rest: Any) -> tuple[int, float]:
         """Run one pass of the row solver, see `unseen.solvers.sweep`."""
@@ -109,6 +116,10 @@ class SparseImages:
         scaled = sp.diags_array(self.scale) @ weights
         product = self.X.T @ scaled
         return np.asarray(product.toarray() if sp.issparse(product) else product, dtype=np.float64)
+
+    def take(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return some rows, scaled, dense and in float64."""
+        return np.asarray(self.X[rows].toarray() * self.scale[rows, None], dtype=np.float64)
 
     def sweep(self, V: Floats, order: NDArray[np.int64], start: int, *rest: Any) -> tuple[int, float]:
         """Run one pass of the row solver, see `unseen.solvers.sweep`."""

@@ -164,9 +164,7 @@ def _nearest_compromise(
     gram = np.einsum("aij,bij->ab", slopes, slopes)
     P, values = centre, heights
     for _ in range(200):
-        P = fantope.project(
-            centre + np.tensordot(mix, slopes, 1) / weight, problem.rank, problem.null
-        )
+        P = fantope.project(centre + np.tensordot(mix, slopes, 1) / weight, problem.rank, problem.null)
         values = heights - np.einsum("aij,ij->a", slopes, P)
         up = int(values.argmax())
         used = np.flatnonzero(mix > 0.0)

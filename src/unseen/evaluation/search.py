@@ -1,0 +1,128 @@
+"""Hyper-parameters by class-holdout: train on half of the seen labels, tag with the other half."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import ParameterGrid
+
+from unseen.evaluation import metrics
+from unseen.evaluation.protocol import HoldoutFold, class_holdout, holdout_problem
+from unseen.tagger import ZeroShotTagger
+from unseen.validation import check_labels, check_relations
+
+__all__ = ["SearchResult", "class_holdout_search"]
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What `class_holdout_search` found.
+
+    Attributes
+    ----------
+    best_params : dict
+        The parameters with the best mean score; the first of them in the order of the grid when several are equal.
+    best_score : float
+        Their MiAP on held-out labels, mean over the folds.
+    table : list of (dict, float)
+        Every parameter setting with its mean score, in the order of the grid.
+    """
+
+    best_params: dict[str, Any]
+    best_score: float
+    table: list[tuple[dict[str, Any], float]]
+
+
+def class_holdout_search(
+    estimator: ZeroShotTagger,
+    grid: Mapping[str, Sequence[Any]],
+    X: Any,
+    Y: ArrayLike,
+    seen: Any,
+    relations: ArrayLike | None = None,
+    *,
+    n_splits: int = 2,
+    random_state: int | None = 0,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> SearchResult:
+    """Choose hyper-parameters for unseen labels without looking at any: the seen labels play both parts.
+
+    For each of ``n_splits`` random halvings of the seen labels, a clone is trained on one half and ranks the other
+    half on images it was not trained on, and the other way round. The function is given nothing that belongs to an
+    unseen label, so nothing of it can leak into the choice.
+
+    Parameters
+    ----------
+    estimator : ZeroShotTagger
+        What to tune; left as it is.
+    grid : mapping of str to sequence
+        Values to try for each parameter, in all combinations.
+    X : array-like or CSR matrix of shape (n_images, n_features)
+        Training features.
+    Y : array-like of shape (n_images, n_seen)
+        Annotations of the seen labels; NaN = unknown.
+    seen : labels
+        The seen labels with their vectors, as in `ZeroShotTagger.fit`.
+    relations : array-like of shape (n_seen, n_seen), optional
+        Relations between the seen labels.
+    n_splits : int, default=2
+        Number of halvings; each gives two folds.
+    random_state : int or None, default=0
+        Seed of the halvings.
+    n_jobs : int, optional
+        Folds to run at once, through joblib.
+    progress : callable(done, total), optional
+        Called after each fit.
+
+    Returns
+    -------
+    SearchResult
+    """
+    Y = np.asarray(Y)
+    vectors = check_labels(seen, "seen").vectors
+    if vectors is None:
+        raise ValueError("seen: names without vectors were given. Pass a vector for each label.")
+    R = None if relations is None else check_relations(relations, len(vectors))
+    settings = list(ParameterGrid(grid))
+    folds = list(class_holdout(Y, n_splits=n_splits, random_state=random_state))
+    jobs = (
+        delayed(_held_out_miap)(clone(estimator).set_params(**setting), fold, X, Y, vectors, R)
+        for setting in settings
+        for fold in folds
+    )
+    scores = []
+    for score in Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
+        scores.append(score)
+        if progress is not None:
+            progress(len(scores), len(settings) * len(folds))
+    means = np.array(scores).reshape(len(settings), len(folds)).mean(axis=1)
+    best = int(means.argmax())
+    table = [(setting, float(mean)) for setting, mean in zip(settings, means, strict=True)]
+    return SearchResult(dict(settings[best]), float(means[best]), table)
+
+
+def _held_out_miap(
+    model: ZeroShotTagger,
+    fold: HoldoutFold,
+    X: Any,
+    Y: NDArray[Any],
+    vectors: NDArray[np.float64],
+    relations: NDArray[np.float64] | None,
+) -> float:
+    problem = holdout_problem(fold, X, Y, vectors)
+    order = np.concatenate([fold.train_labels, fold.holdout_labels])
+    related = None if relations is None else relations[np.ix_(order, order)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a search compares models as they come
+        model.fit(problem.X_train, problem.Y_train, problem.vectors_train, problem.vectors_holdout, related)
+    scores = model.decision_function(problem.X_holdout, problem.vectors_holdout)
+    return metrics.mean_image_average_precision(problem.Y_holdout, scores)

@@ -1,0 +1,29 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from unseen import TaggedScenes, ZeroShotTagger, make_tagged_scenes
+
+from .estimators import ESTIMATORS
+
+
+@pytest.fixture(scope="session")
+def data() -> TaggedScenes:
+    return make_tagged_scenes(120, 30, n_features=24, n_dims=16, random_state=1)
+
+
+@pytest.fixture(scope="session", name="Y")
+def annotations(data: TaggedScenes) -> np.ndarray:
+    return data.Y_train[:, data.seen]
+
+
+@pytest.fixture(scope="session", params=ESTIMATORS, ids=str)
+def estimator(request: pytest.FixtureRequest) -> ZeroShotTagger:
+    """Unfitted; a test fits a clone of it."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def model(estimator: ZeroShotTagger, data: TaggedScenes, Y: np.ndarray) -> ZeroShotTagger:
+    """Fitted on named labels, seen and unseen; not to be changed."""
+    return clone(estimator).fit(data.X_train, Y, data.seen_labels, data.unseen_labels)

@@ -1,0 +1,155 @@
+"""TAEP as a user meets it: what it finds, what it certifies, what it says."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from tests.data import needs_voc, voc2007
+from unseen import TAEP, make_tagged_scenes
+from unseen.evaluation.protocol import alternating_split, evaluate, training_view, zero_shot_view
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    return make_tagged_scenes(n_train=600, n_test=300)
+
+
+@pytest.fixture(scope="module")
+def training(scenes):
+    return training_view(scenes.X_train, scenes.Y_train, alternating_split(scenes.names))
+
+
+def fit(training, scenes, relations=None, **params):
+    return TAEP(**params).fit(training.X, training.Y, scenes.seen_labels, scenes.unseen_labels, relations)
+
+
+def test_tags_unseen_labels_far_better_than_chance(scenes, training):
+    model = fit(training, scenes, rank=6, beta=2.0)
+    test = zero_shot_view(scenes.X_test, scenes.Y_test, alternating_split(scenes.names))
+    scores = model.decision_function(test.X, "unseen")
+    shuffled = np.random.default_rng(0).permuted(scores, axis=1)
+    assert evaluate(scores, test).miap > evaluate(shuffled, test).miap + 0.15
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-3])
+def test_certificate_is_reached_and_consistent(scenes, training, tol):
+    model = fit(training, scenes, rank=4, beta=2.0, tol=tol)
+    assert model.dual_gap_ == model.objective_ - model.lower_bound_
+    assert 0 <= model.dual_gap_ <= tol * model.objective_
+    assert np.all(np.diff(model.objective_trace_) <= 0)
+    assert model.objective_trace_[-1] == pytest.approx(model.objective_, rel=tol)
+
+
+def test_objective_is_what_the_docstring_says(scenes, training):
+    model = fit(training, scenes, rank=4, beta=2.0, gamma=0.7, lam=0.4, scaling="paper",
+                relations=scenes.relations("hierarchy"))  # fmt: skip
+    S = model.decision_function(training.X)
+    positive = np.where(training.Y == 1, 1 - S, 0).max(axis=1).clip(0)
+    negative = np.where(training.Y == 0, 1 + S, 0).max(axis=1).clip(0)
+    energy = np.sum(model.visual_projection_**2) + np.sum(model.threshold_weights_**2)
+    M = np.vstack([scenes.seen_labels.vectors, scenes.unseen_labels.vectors])
+    M = M - M.mean(axis=0)
+    M /= np.linalg.norm(M, axis=1, keepdims=True)
+    G = M @ model.projection_ @ model.projection_.T @ M.T
+    n = len(scenes.seen)
+    apart = G[n:, n:].sum() - np.trace(G[n:, n:])
+    transfer = apart / (2 * n * (n - 1)) - G[:n, n:].sum() / (2 * n * n)
+    R = scenes.relations("hierarchy")
+    root = np.sqrt(R.sum(axis=1))
+    agreement = 0.5 * np.trace((np.eye(2 * n) - R / np.outer(root, root)) @ G)
+    by_hand = positive.sum() + negative.sum() + energy + 0.7 * transfer + 0.4 * agreement
+    assert model.objective_ == pytest.approx(by_hand, rel=1e-5)
+
+
+def test_projection_lies_in_the_fantope(scenes, training):
+    model = fit(training, scenes, rank=4)
+    eigenvalues = np.linalg.eigvalsh(model.projection_.T @ model.projection_)
+    assert eigenvalues.max() <= 1 + 1e-8
+    assert eigenvalues.sum() <= 4 + 1e-8
+    rounded = fit(training, scenes, rank=4, solver="rounded", tol=0.5)
+    P = rounded.projection_ @ rounded.projection_.T
+    np.testing.assert_allclose(P @ P, P, atol=1e-8)
+
+
+def test_alternation_warns_and_says_what_to_do(scenes, training):
+    with pytest.warns(ConvergenceWarning, match="solver='convex'"):
+        alternating = fit(training, scenes, rank=4, beta=1.0, solver="alternating", max_iter=10)
+    convex = fit(training, scenes, rank=4, beta=1.0)
+    assert convex.objective_ < alternating.objective_trace_.min()
+    assert convex.lower_bound_ <= alternating.objective_trace_.min()
+
+
+def test_too_few_iterations_warn(scenes, training):
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        fit(training, scenes, rank=2, max_iter=1, tol=1e-6)
+
+
+def test_scale_free_weights_do_not_depend_on_the_number_of_images(scenes, training):
+    """Every image twice and beta doubled: the same problem, so the same projection; not so in the paper's form."""
+    X, Y = np.vstack([training.X] * 2), np.vstack([training.Y] * 2)
+    spaces = scenes.seen_labels, scenes.unseen_labels, scenes.relations("hierarchy")
+    for scaling, agrees in (("scale-free", True), ("paper", False)):
+        weights = {"gamma": 0.5, "lam": 0.5} if scaling == "scale-free" else {"gamma": 500.0, "lam": 50.0}
+        once = TAEP(4, 2.0, scaling=scaling, tol=1e-4, **weights).fit(training.X, training.Y, *spaces)
+        twice = TAEP(4, 4.0, scaling=scaling, tol=1e-4, **weights).fit(X, Y, *spaces)
+        P, Q = (model.projection_ @ model.projection_.T for model in (once, twice))
+        assert (np.linalg.norm(P - Q) < 0.1) == agrees
+        assert (twice.objective_ == pytest.approx(2 * once.objective_, rel=1e-3)) == agrees
+
+
+def test_lambda_to_zero_is_plain_taep(scenes, training):
+    plain = fit(training, scenes, rank=4, beta=2.0, gamma=0.0)
+    nearly = fit(training, scenes, rank=4, beta=2.0, gamma=0.0, lam=1e-9, relations=scenes.relations("hit counts"))
+    strong = fit(training, scenes, rank=4, beta=2.0, gamma=0.0, lam=1.0, relations=scenes.relations("hit counts"))
+    np.testing.assert_allclose(nearly.projection_ @ nearly.projection_.T, plain.projection_ @ plain.projection_.T,
+                               atol=1e-3)  # fmt: skip
+    assert np.linalg.norm(strong.projection_ @ strong.projection_.T - plain.projection_ @ plain.projection_.T) > 0.1
+
+
+def test_one_unseen_label_works(scenes, training):
+    model = TAEP(rank=4, gamma=1.0).fit(
+        training.X, training.Y, scenes.seen_labels, scenes.unseen_labels.select(["cat"])
+    )
+    assert np.isfinite(model.decision_function(training.X, "unseen")).all()
+
+
+def test_threads_do_not_change_the_answer_beyond_the_tolerance(scenes, training):
+    one, two = (fit(training, scenes, rank=4, n_jobs=n) for n in (1, 2))
+    assert one.objective_ == pytest.approx(two.objective_, rel=1e-3)
+
+
+def test_verbose_prints_a_line_an_iteration(scenes, training, capsys):
+    model = fit(training, scenes, rank=3, verbose=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == model.n_iter_ - 1  # the first evaluation is the starting point
+    assert all("objective" in line and "lower bound" in line for line in lines)
+
+
+def test_silent_by_default(scenes, training, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(training, scenes, rank=4)
+    assert capsys.readouterr().out == ""
+
+
+@needs_voc
+def test_on_real_photos_the_convex_optimum_is_below_every_iterate_of_the_alternation():
+    training, _, _, seen, unseen = voc2007()
+    convex = TAEP(5, 10.0, gamma=0.0, tol=1e-2).fit(training.X, training.Y, seen, unseen)
+    with pytest.warns(ConvergenceWarning):
+        alternating = TAEP(5, 10.0, gamma=0.0, tol=1e-2, solver="alternating", max_iter=10).fit(
+            training.X, training.Y, seen, unseen
+        )
+    assert convex.dual_gap_ <= 0.01 * convex.objective_
+    assert convex.objective_ < alternating.objective_trace_.min()
+    assert np.ptp(alternating.objective_trace_[3:]) > 0.02 * convex.objective_  # it cycles
+
+
+@needs_voc
+def test_on_real_photos_unseen_labels_are_ranked_well_above_chance():
+    training, zero_shot, generalized, seen, unseen = voc2007()
+    model = TAEP(10, 10.0, gamma=0.0, tol=1e-2).fit(training.X, training.Y, seen, unseen)
+    assert evaluate(model.decision_function(zero_shot.X, "unseen"), zero_shot).miap > 0.5
+    assert evaluate(model.decision_function(generalized.X, "all"), generalized).miap > 0.65
