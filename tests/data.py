@@ -31,8 +31,11 @@ def voc2007():
         vectors = {row[0]: np.array(row[1:], dtype=float) for row in csv.reader(file)}
     split = alternating_split(names)
     train = np.array([row[1] == "trainval" for row in rows])
-    spaces = [LabelSpace(side, [vectors[name] for name in side]) for side in (split.seen_names, split.unseen_names)]
-    views = training_view(X[train], Y[train], split), *(
-        view(X[~train], Y[~train], split) for view in (zero_shot_view, generalized_view)
+    spaces = [
+        LabelSpace(side, [vectors[name] for name in side]) for side in (split.seen_names, split.unseen_names)
+    ]
+    views = (
+        training_view(X[train], Y[train], split),
+        *(view(X[~train], Y[~train], split) for view in (zero_shot_view, generalized_view)),
     )
     return *views, *spaces

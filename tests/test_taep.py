@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-
 from tests.data import needs_voc, voc2007
+
 from unseen import TAEP, make_tagged_scenes
 from unseen.evaluation.protocol import alternating_split, evaluate, training_view, zero_shot_view
 
@@ -105,7 +105,9 @@ def test_lambda_to_zero_is_plain_taep(scenes, training):
     strong = fit(training, scenes, rank=4, beta=2.0, gamma=0.0, lam=1.0, relations=scenes.relations("hit counts"))
     np.testing.assert_allclose(nearly.projection_ @ nearly.projection_.T, plain.projection_ @ plain.projection_.T,
                                atol=1e-3)  # fmt: skip
-    assert np.linalg.norm(strong.projection_ @ strong.projection_.T - plain.projection_ @ plain.projection_.T) > 0.1
+    assert (
+        np.linalg.norm(strong.projection_ @ strong.projection_.T - plain.projection_ @ plain.projection_.T) > 0.1
+    )
 
 
 def test_one_unseen_label_works(scenes, training):

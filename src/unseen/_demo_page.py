@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unseen import __version__
-from unseen.demo import ALTERNATION, CEILING, CHANCE, DemoResult, Example, Method
+from unseen._demo_result import CEILING, CHANCE, DemoResult, Example, Method
 from unseen.evaluation import figures
 from unseen.evaluation.metrics import Summary
 from unseen.evaluation.report import Card, Mark, Report, Table
@@ -22,10 +22,7 @@ def result_tables(result: DemoResult) -> tuple[Table, Table]:
     """Test metrics in the zero-shot setting and in the generalized one, in per cent."""
     _, n_zero_shot, n_generalized = result.n_images
     n_unseen, n_labels = len(result.data.unseen), len(result.data.names)
-    note = (
-        "In per cent, the last three for 3 tags an image. MiAP and F1: more is better; Hamming loss: less. "
-        "Bold: best of the methods that saw no annotation of an unseen label. Italic: for orientation only."
-    )
+    note = "In per cent, the last three for 3 tags an image. MiAP and F1: more is better; Hamming loss: less."
     return (
         _metrics_table(
             f"Zero-shot: {n_zero_shot} test images, ranking the {n_unseen} unseen labels",
@@ -58,10 +55,9 @@ def certificate_table(result: DemoResult) -> Table:
         "Certificates: how far a fit can be from the best projection there is",
         ("fit", "objective", "lower bound", "certified gap", "iterations", "passes", "time"),
         rows,
-        note="Passes: over the training images, in all iterations. The first fit and the paper's alternation solve the "
-        "same problem; so its best lower bound holds for both.",
-        strong=frozenset((i, 3) for i, fit in enumerate(result.certificates) if fit.name != ALTERNATION),
-        muted=frozenset(i for i, fit in enumerate(result.certificates) if fit.name == ALTERNATION),
+        note=f"Passes: over the training images, in all iterations. {result.headline} and the paper's alternation "
+        "solve the same problem, so its best lower bound holds for both.",
+        muted=frozenset(i for i, fit in enumerate(result.certificates) if fit.name == result.alternation),
     )
 
 
@@ -165,9 +161,9 @@ def build_report(result: DemoResult) -> Report:
 def _add_examples(report: Report, result: DemoResult) -> None:
     report.section(
         "Tags, and why",
-        "The first test images of three scenes that show both a seen and an unseen label, with their best tags of "
-        "all labels. A score above 0 is above the image's own threshold. Each score is a sum, and the bars are its "
-        "terms: the evidence that the image shows a seen label, times how close that label is to the tag.",
+        "The first test images of three scenes that show both a seen and an unseen label, with their best tags "
+        "of all labels. A score above 0 is above the image's own threshold. Each score is a sum, and the bars "
+        "are its terms: the evidence that the image shows a seen label, times how close that label is to the tag.",
     )
     report.cards([_card(example, result) for example in result.examples])
 
@@ -203,21 +199,23 @@ def _add_results(report: Report, result: DemoResult) -> None:
 
 def _add_certificate(report: Report, result: DemoResult) -> None:
     fits = {fit.name: fit for fit in result.certificates}
-    bound, gap = fits["TAEP"].lower_bound, 100 * fits["TAEP"].gap
-    names = {ALTERNATION: "paper's alternation", "TAEP": "convex solver"}
+    convex, alternating = fits[result.headline], fits[result.alternation]
+    traces = {
+        "paper's alternation": result.traces[result.alternation],
+        "convex solver": result.traces[result.headline],
+    }
     report.section(
         "A certificate for every fit",
-        "The method as published alternates between two exact steps, and cycles. The same problem, relaxed to be "
-        "convex, is solved to its global optimum, with a lower bound that no projection can beat: "
-        "the distance between the two is what is left to gain.",
+        "The method as published alternates between two exact steps, which need not converge: below full rank it "
+        "tends to cycle. The same problem, relaxed to be convex, is solved to its global optimum, with a "
+        "lower bound that no projection can beat: what lies between the two is all that is left to gain.",
     )
     caption = (
-        f"Objective after each iteration on the same problem. The convex solver stops within {gap:.2f} % of the "
-        f"lower bound; the alternation ends {100 * fits[ALTERNATION].gap:.0f} % above what is possible."
+        f"Objective of {result.headline} after each iteration. Of the convex solver's, at most "
+        f"{100 * convex.gap:.2f} % could be saved by any projection; of the alternation's, up to "
+        f"{100 * alternating.gap:.2f} %."
     )
-    report.figure(
-        figures.objective_traces({names[key]: trace for key, trace in result.traces.items()}, bound), caption
-    )
+    report.figure(figures.objective_traces(traces, convex.lower_bound), caption)
     report.table(certificate_table(result))
 
 
@@ -227,8 +225,8 @@ def _add_map(report: Report, result: DemoResult) -> None:
     seen = np.arange(len(names)) < len(data.seen)
     report.section(
         "What the projection does to the labels",
-        "The projection keeps those directions of the label vectors along which the seen labels can be told apart on "
-        "images. An unseen label is recognised by the seen labels that it then lies close to.",
+        "The projection keeps those directions of the label vectors along which the seen labels can be told "
+        "apart on images. An unseen label is recognised by the seen labels that it then lies close to.",
     )
     report.figure(
         figures.label_map(*result.label_vectors, names, seen),
@@ -239,7 +237,7 @@ def _add_map(report: Report, result: DemoResult) -> None:
 
 
 def _facts(result: DemoResult, find: dict[str, Method]) -> list[tuple[str, str]]:
-    best = max((choice for choice in result.choices), key=lambda choice: choice.score).name
+    best = result.headline
     fits = {fit.name: fit for fit in result.certificates}
     n_unseen = len(result.data.unseen)
     return [
@@ -265,6 +263,8 @@ def _metrics_table(caption: str, rows: list[tuple[Method, Summary]], note: str) 
         note=note,
         strong=frozenset(strong),
         muted=frozenset(range(len(rows))) - frozenset(fair),
+        strong_means="best of the methods that saw no annotation of an unseen label" if note else "",
+        muted_means="for orientation" if note else "",
     )
 
 

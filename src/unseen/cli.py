@@ -12,12 +12,12 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 from rich.text import Text
 
 from unseen import __version__
+from unseen import _demo_page as page
 from unseen.demo import DemoResult, run_demo
 from unseen.evaluation.report import Cell, Table
 
@@ -153,8 +153,6 @@ def _one_line_errors(command: str) -> Iterator[None]:
 
 
 def _print_result(console: Console, result: DemoResult) -> None:
-    from unseen import _demo_page as page
-
     console.print()
     for table in (page.choice_table(result), *page.result_tables(result), page.certificate_table(result)):
         _print_table(console, table)
@@ -172,19 +170,27 @@ def _print_result(console: Console, result: DemoResult) -> None:
 
 
 def _print_table(console: Console, table: Table) -> None:
-    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    styled = console.color_system is not None
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", show_edge=False)
     for column, name in enumerate(table.columns):
-        grid.add_column(Text(name), justify="right" if table.is_numeric(column) else "left", no_wrap=column == 0)
+        right = table.is_numeric(column)
+        grid.add_column(Text(name), justify="right" if right else "left", no_wrap=column == 0)
     for i, row in enumerate(table.rows):
-        cells = [_text(cell, strong=(i, j) in table.strong) for j, cell in enumerate(row)]
+        cells = [_text(cell, strong=(i, j) in table.strong, styled=styled) for j, cell in enumerate(row)]
+        if i in table.muted and not styled:
+            cells[0] = Text(f"({cells[0]})")
         grid.add_row(*cells, style="italic dim" if i in table.muted else "")
     console.print(Text(table.caption, style="bold"))
     console.print(grid)
-    if table.note:
-        console.print(Padding(Text(table.note, style="dim"), (0, 0, 1, 0)))
+    looks = ("Bold", "Italic") if styled else ("*", "( )")
+    legend = zip(looks, (table.strong_means, table.muted_means), strict=True)
+    for line in (table.note, *(f"{look}: {meaning}." for look, meaning in legend if meaning)):
+        if line:
+            console.print(Text(line, style="dim"))
+    console.print()
 
 
-def _text(cell: Cell, *, strong: bool) -> Text:
-    if isinstance(cell, str):
-        return Text(cell, style="bold cyan" if strong else "")
-    return Text(" ").join(Text(mark.text, style=_TONES[mark.tone]) for mark in cell)
+def _text(cell: Cell, *, strong: bool, styled: bool) -> Text:
+    if not isinstance(cell, str):
+        return Text(" ").join(Text(mark.text, style=_TONES[mark.tone]) for mark in cell)
+    return Text(cell, style="bold cyan" if strong else "") if styled else Text(cell + "*" * strong)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import secrets
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save as serialize
 
 HEADER = "unseen-model"  # the one entry of the metadata, so that equal models are equal files
 VERSION = 1
@@ -36,11 +36,11 @@ def save(model: Any, path: str | Path) -> None:
     header = {
         "version": VERSION,
         "class": type(model).__name__,
-        "params": {name: _plain_parameter(name, value) for name, value in model.get_params().items()},
+        "params": _plain_parameters(model.get_params()),
         "state": state,
     }
-    metadata = {HEADER: json.dumps(header)}
-    write_atomically(path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
+    content = serialize(tensors, metadata={HEADER: json.dumps(header)})
+    write_atomically(path, lambda temporary: temporary.write_bytes(content))
 
 
 def load(path: str | Path, expected: type[Model]) -> Model:
@@ -48,12 +48,23 @@ def load(path: str | Path, expected: type[Model]) -> Model:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"path: there is no model file {str(path)!r}. Pass one that save has written.")
+    with _reading(path), safe_open(path, framework="numpy") as file:
+        header = json.loads((file.metadata() or {}).get(HEADER, "null"))
+    cls = _find_class(header, expected, path)
+    with _reading(path), safe_open(path, framework="numpy") as file:
+        model = cls(**header["params"])
+        for name, entry in header["state"].items():
+            if not _is_learned(name):
+                raise ValueError(f"{name!r} is no learned attribute")
+            setattr(model, name, _restore(name, entry, file.get_tensor))
+    return model
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
     try:
-        with safe_open(path, framework="numpy") as file:
-            header = _read_header(file.metadata(), path)
-            cls = _find_class(header["class"], expected, path)
-            return _rebuild(cls, header, file.get_tensor)
-    except (SafetensorError, AttributeError, LookupError, TypeError) as error:
+        yield
+    except (SafetensorError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
             f"path: {str(path)!r} is no model file of unseen, or a damaged one "
             f"({type(error).__name__}: {error}). Pass one that save has written."
@@ -67,7 +78,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
         temporary.replace(path)
-    except (OSError, SafetensorError) as error:
+    except OSError as error:
         raise OSError(
             f"path: {str(path)!r} cannot be written ({error}). Pass a file in a directory you may write to."
         ) from error
@@ -76,22 +87,18 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             temporary.unlink()
 
 
-def _read_header(metadata: dict[str, str] | None, path: Path) -> dict[str, Any]:
-    if metadata is None or HEADER not in metadata:
+def _find_class(header: Any, expected: type[Model], path: Path) -> type[Model]:
+    """Class that the header names, among those known to this process: a file can bring in nothing new."""
+    if not isinstance(header, dict):
         raise ValueError(
             f"path: {str(path)!r} is a safetensors file, but no model of unseen. Pass one that save has written."
         )
-    header: dict[str, Any] = json.loads(metadata[HEADER])
-    if header["version"] != VERSION:
+    if header.get("version") != VERSION:
         raise ValueError(
-            f"path: {str(path)!r} has model format {header['version']}, this version reads {VERSION}. "
+            f"path: {str(path)!r} has model format {header.get('version')}, this version reads {VERSION}. "
             f"Install the version of unseen that wrote it, or fit the model again."
         )
-    return header
-
-
-def _find_class(name: str, expected: type[Model], path: Path) -> type[Model]:
-    """Class of this name among those known to this process: a file can bring in nothing new."""
+    name = header.get("class")
     waiting = [expected]
     while waiting:
         cls = waiting.pop()
@@ -104,15 +111,6 @@ def _find_class(name: str, expected: type[Model], path: Path) -> type[Model]:
     )
 
 
-def _rebuild(cls: type[Model], header: dict[str, Any], tensor: Callable[[str], NDArray[Any]]) -> Model:
-    model = cls(**header["params"])
-    for name, entry in header["state"].items():
-        if not _is_learned(name):
-            raise TypeError(f"{name!r} is no learned attribute")
-        setattr(model, name, _restore(name, entry, tensor))
-    return model
-
-
 def _is_learned(name: str) -> bool:
     return name.endswith("_") and not name.startswith("_")
 
@@ -121,14 +119,17 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
-def _plain_parameter(name: str, value: Any) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
-    if _is_plain(value):
-        return value
-    warnings.warn(
-        f"{name}: a {type(value).__name__} cannot be saved; the loaded model will have None.", stacklevel=4
-    )
-    return None
+def _plain_parameters(params: dict[str, Any]) -> dict[str, Any]:
+    plain = {}
+    for name, value in params.items():
+        item = value.item() if isinstance(value, np.generic) else value
+        plain[name] = item if _is_plain(item) else None
+        if not _is_plain(item):
+            warnings.warn(
+                f"{name}: a {type(item).__name__} cannot be saved; the loaded model will have None.",
+                stacklevel=4,  # where the model's own save was called
+            )
+    return plain
 
 
 def _describe(name: str, value: Any, tensors: Tensors) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class TAEP(ZeroShotTagger):
     random_state : int, RandomState or None, default=0
         Order in which images are visited. The same seed gives the same bits.
     n_jobs : int, optional
-        Threads of the matrix products; None leaves the setting of the BLAS library, -1 uses all cores.
+        Threads of the matrix products during `fit`; None means 1, -1 all cores.
     verbose : int, default=0
         1 prints a line an iteration.
 
@@ -220,8 +220,9 @@ class TAEP(ZeroShotTagger):
     def _fit(self, problem: TrainingProblem) -> None:
         task = self._task(problem)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        threads = None if self.n_jobs is None else effective_n_jobs(self.n_jobs)
-        with threadpool_limits(limits=threads):
+        # One thread by default: the products of a sweep are small, and threads that wait for each other on a busy
+        # machine cost far more than they bring.
+        with threadpool_limits(limits=effective_n_jobs(self.n_jobs)):
             fit = self._solve(task, np.random.default_rng(seed))
             self._store(task, fit)
         if fit.relative_gap > self.tol:

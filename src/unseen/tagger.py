@@ -83,21 +83,15 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         Returns
         -------
         self
+            A fit that fails leaves the model unfitted.
         """
-        X = self._check_images(X, reset=True)
-        T, column_names, classes = check_annotations(Y, X.shape[0])
-        self.single_label_ = classes is not None
-        self.classes_ = np.arange(T.shape[1]) if classes is None else classes
-        self._set_labels(T.shape[1], column_names, seen, unseen)
-        names, vectors, n_seen = self.label_names_, self.label_vectors_, self.n_seen_
-        problem = TrainingProblem(
-            X,
-            T,
-            seen=self._embed(vectors[:n_seen], "seen", names[:n_seen]),
-            unseen=self._embed(vectors[n_seen:], "unseen", names[n_seen:]),
-            relations=None if relations is None else check_relations(relations, len(names)),
-        )
-        self._fit(problem)
+        try:
+            self._fit(self._check_problem(X, Y, seen, unseen, relations))
+        except BaseException:
+            # Half of an old model and half of a new one would give wrong scores without a word.
+            for name in [name for name in vars(self) if name.endswith("_")]:
+                delattr(self, name)
+            raise
         return self
 
     def decision_function(self, X: Any, labels: Any = None) -> Matrix:
@@ -258,6 +252,22 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
         return tags
+
+    def _check_problem(self, X: Any, Y: Any, seen: Any, unseen: Any, relations: Any) -> TrainingProblem:
+        """Validate all that was given to `fit`, and learn the classes and the labels."""
+        X = self._check_images(X, reset=True)
+        T, column_names, classes = check_annotations(Y, X.shape[0])
+        self.single_label_ = classes is not None
+        self.classes_ = np.arange(T.shape[1]) if classes is None else classes
+        self._set_labels(T.shape[1], column_names, seen, unseen)
+        names, vectors, n_seen = self.label_names_, self.label_vectors_, self.n_seen_
+        return TrainingProblem(
+            X,
+            T,
+            seen=self._embed(vectors[:n_seen], "seen", names[:n_seen]),
+            unseen=self._embed(vectors[n_seen:], "unseen", names[n_seen:]),
+            relations=None if relations is None else check_relations(relations, len(names)),
+        )
 
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")

@@ -201,23 +201,21 @@ def check_labels(labels: Any, argument: str, known: Labels | None = None) -> Lab
     vector a row (its index are the names, if it holds strings), a matrix with a vector a row, or, of ``known``
     labels, their names alone.
     """
+    names: tuple[str, ...] | None
+    vectors: Any
     if isinstance(labels, str):
         raise ValueError(f"{argument}: the single string {labels!r} was given. Pass a list, [{labels!r}].")
     if isinstance(labels, Mapping):
         names, vectors = check_names(labels, argument), list(labels.values())
+    elif hasattr(labels, "index") and hasattr(labels, "columns"):
+        names, vectors = axis_names(labels.index, argument), labels
     elif hasattr(labels, "names") and hasattr(labels, "vectors"):
         names, vectors = check_names(labels.names, argument), labels.vectors
-    elif _is_data_frame(labels):
-        return Labels(axis_names(labels.index, argument), check_vectors(labels, argument))
     elif _are_names(labels):
         return _known_labels(check_names(labels, argument), argument, known)
     else:
-        return Labels(None, check_vectors(labels, argument))
+        names, vectors = None, labels
     return Labels(names, check_vectors(vectors, argument, names))
-
-
-def _is_data_frame(labels: Any) -> bool:
-    return hasattr(labels, "index") and hasattr(labels, "columns")
 
 
 def _are_names(labels: Any) -> bool:

@@ -8,7 +8,7 @@ from unseen.solvers.projection import ProjectionProblem
 
 
 def random_targets(rng, n, n_labels):
-    """Targets of pure chance with unknown entries, and images of positives only or of negatives only among them."""
+    """Targets of pure chance with unknown entries; among them images of positives only and of negatives only."""
     T = rng.choice(np.array([-1, 0, 1], dtype=np.int8), size=(n, n_labels), p=[0.6, 0.1, 0.3])
     T[0], T[1] = 1, -1
     T[2] = -1

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
 from tests.solvers.problems import optimum_at_fixed_kernel, random_problem
+
 from unseen.solvers.dual import SparseDuals, kernel_factor, primal_and_dual, solve_dual
 from unseen.solvers.images import as_images
 

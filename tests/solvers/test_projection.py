@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from tests.solvers.problems import optimum_over_projections, random_problem
+
 from unseen.solvers.dual import SparseDuals, solve_dual
 from unseen.solvers.projection import round_to_rank, solve_alternating, solve_convex
 

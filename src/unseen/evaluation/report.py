@@ -45,10 +45,10 @@ class Table:
         Text, or marks; one cell a column.
     note : str
         Printed below, in small type.
-    strong : frozenset of (int, int)
-        Cells (row, column) to stress, such as the best of a column.
-    muted : frozenset of int
-        Rows that are there for orientation only.
+    strong, muted : frozenset of (int, int), frozenset of int
+        Cells (row, column) to stress, and rows to hold back.
+    strong_means, muted_means : str
+        Why they are; printed below.
     """
 
     caption: str
@@ -57,6 +57,8 @@ class Table:
     note: str = ""
     strong: frozenset[tuple[int, int]] = frozenset()
     muted: frozenset[int] = frozenset()
+    strong_means: str = ""
+    muted_means: str = ""
 
     def __post_init__(self) -> None:
         for i, row in enumerate(self.rows):
@@ -228,7 +230,9 @@ def _table(table: Table) -> str:
         for name, right in zip(table.columns, numeric, strict=True)
     )
     rows = "".join(_row(table, i, numeric) for i in range(len(table.rows)))
-    note = f'<p class="small">{escape(table.note)}</p>' if table.note else ""
+    legend = [("Bold", table.strong_means), ("Italic", table.muted_means)]
+    notes = [table.note, *(f"{look}: {meaning}." for look, meaning in legend if meaning)]
+    note = f'<p class="small">{escape(" ".join(filter(None, notes)))}</p>' if any(notes) else ""
     return (
         f'<div class="table"><div class="scroll"><table><caption>{escape(table.caption)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{note}</div>"

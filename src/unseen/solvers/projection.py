@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ Progress = Callable[[int, float, float], None]
 LOOSEST_INNER_TOL = 0.05
 SERIOUS = 0.1  # share of the predicted decrease that makes a trial the new centre
 MAX_PLANES = 25
+GOLDEN = 0.381966
 
 
 @dataclass(frozen=True)
@@ -72,28 +74,43 @@ class ProjectionFit:
         return max(self.objective - self.lower_bound, 0.0) / gap_scale(self.objective, self.inner.primal)
 
 
-@dataclass(frozen=True)
-class _DualPoint:
-    """A feasible Psi, as far as the bound needs it: ``gain = <Psi, T>`` and ``moments = Psi'X``."""
+class _DualPoint(NamedTuple):
+    """A feasible Psi, as far as the planes need it: ``gain = <Psi, T>``, ``moments = Psi'X``, ``N`` their Gram."""
 
     gain: float
     moments: Matrix
+    N: Matrix
 
     def plane(self, problem: ProjectionProblem) -> tuple[float, Matrix]:
         """Height and slope of the plane below g that this Psi gives."""
-        N = self.moments @ self.moments.T
-        height = self.gain - float(N.sum()) / (2.0 * problem.beta)
-        return height, problem.C.T @ N @ problem.C / (2.0 * problem.beta) - problem.B
+        height = self.gain - float(self.N.sum()) / (2.0 * problem.beta)
+        return height, problem.C.T @ self.N @ problem.C / (2.0 * problem.beta) - problem.B
 
     def bound(self, problem: ProjectionProblem) -> float:
+        """Least value of the plane over the Fantope."""
         height, S = self.plane(problem)
         return height - fantope.support(S, problem.rank, problem.null)
 
-    def towards(self, other: _DualPoint, share: float) -> _DualPoint:
-        return _DualPoint(
-            (1.0 - share) * self.gain + share * other.gain,
-            (1.0 - share) * self.moments + share * other.moments,
-        )
+
+def _best_mixture(a: _DualPoint, b: _DualPoint, problem: ProjectionProblem) -> _DualPoint:
+    """Mix two feasible Psi, which gives a third, so that the bound is highest: it is concave along the segment."""
+    cross = a.moments @ b.moments.T
+    cross = cross + cross.T
+
+    def at(share: float) -> _DualPoint:
+        rest = 1.0 - share
+        N = rest**2 * a.N + rest * share * cross + share**2 * b.N
+        return _DualPoint(rest * a.gain + share * b.gain, a.moments, N)
+
+    low, high = 0.0, 1.0
+    for _ in range(12):
+        left, right = low + GOLDEN * (high - low), high - GOLDEN * (high - low)
+        if at(left).bound(problem) < at(right).bound(problem):
+            low = left
+        else:
+            high = right
+    share = max((0.0, 1.0, 0.5 * (low + high)), key=lambda share: at(share).bound(problem))
+    return at(share)._replace(moments=(1.0 - share) * a.moments + share * b.moments)
 
 
 class _Oracle:
@@ -115,40 +132,19 @@ class _Oracle:
         self.inner = solve_dual(problem.images, problem.T, K, problem.beta, self.duals, self.rng, tol=tol)
         self.n_epochs += self.inner.n_epochs
         psi = self.duals.tocsr()
-        point = _DualPoint(float(np.abs(psi.data).sum()), problem.images.gather(psi).T)
-        self._improve_bound(point)
+        moments = problem.images.gather(psi).T
+        point = _DualPoint(float(np.abs(psi.data).sum()), moments, moments @ moments.T)
+        self._best = point if self._best is None else _best_mixture(self._best, point, problem)
+        self.lower_bound = max(self.lower_bound, self._best.bound(problem))
         height, S = point.plane(problem)
         return self.inner.primal + float(np.vdot(P, problem.B)), height, S
-
-    def _improve_bound(self, point: _DualPoint) -> None:
-        """Move the best mixture of duals towards a new point as far as the (concave) bound rises."""
-        if self._best is None:
-            self._best = point
-        else:
-            low, high = 0.0, 1.0
-            golden = 0.381966
-            for _ in range(12):
-                a, b = low + golden * (high - low), high - golden * (high - low)
-                if self._bound_at(point, a) < self._bound_at(point, b):
-                    low = a
-                else:
-                    high = b
-            best_share = max((0.0, 1.0, 0.5 * (low + high)), key=lambda share: self._bound_at(point, share))
-            self._best = self._best.towards(point, best_share)
-        self.lower_bound = max(self.lower_bound, self._best.bound(self.problem))
-
-    def _bound_at(self, point: _DualPoint, share: float) -> float:
-        assert self._best is not None
-        return self._best.towards(point, share).bound(self.problem)
 
     def relative_gap(self, objective: float) -> float:
         """Gap between an objective (of the last P or an earlier one) and the lower bound."""
         return (objective - self.lower_bound) / gap_scale(objective, self.inner.primal)
 
     def fit(self, P: Matrix, objective: float, trace: list[float], n_iter: int) -> ProjectionFit:
-        return ProjectionFit(
-            P, self.duals, objective, self.lower_bound, self.inner, trace, n_iter, self.n_epochs
-        )
+        return ProjectionFit(P, self.duals, objective, self.lower_bound, self.inner, trace, n_iter, self.n_epochs)
 
 
 def _nearest_compromise(
@@ -203,7 +199,7 @@ def solve_convex(
     planes, mix, failures = [(height, S)], np.ones(1), 0
     trace = [objective]
     n_iter = 1
-    while oracle.relative_gap(objective) > tol and n_iter < max_iter:
+    while oracle.relative_gap(objective) > 0.9 * tol and n_iter < max_iter:
         n_iter += 1
         trial, model = _nearest_compromise(centre, weight, planes, mix, problem)
         promised = max(objective - model, 0.0)
@@ -219,16 +215,26 @@ def solve_convex(
             failures += 1
             if failures >= 3:
                 weight *= 1.5
-        kept = np.flatnonzero(mix > max(1e-9, np.sort(mix)[-min(len(mix), MAX_PLANES)] - 1e-15))
-        planes = [planes[i] for i in kept] + [(height, S)]
-        mix = np.append(mix[kept] / mix[kept].sum(), 0.0)
+        planes, mix = _add_plane(planes, mix, (height, S))
         trace.append(objective)
         if progress is not None:
             progress(n_iter, objective, oracle.lower_bound)
-    # The duals belong to the last trial: bring them back to the centre.
-    final, _, _ = oracle(centre, min(inner_tol, 0.5 * tol))
-    trace.append(min(final, objective))
+    # The duals belong to the last trial: bring them back to the centre, at least as close as they were there.
+    for closer_tol in (min(inner_tol, 0.1 * tol), 1e-2 * tol, 1e-3 * tol):
+        final, _, _ = oracle(centre, closer_tol)
+        if final <= objective:
+            break
+    trace.append(final)
     return oracle.fit(centre, final, trace, n_iter)
+
+
+def _add_plane(
+    planes: list[tuple[float, Matrix]], mix: Matrix, plane: tuple[float, Matrix]
+) -> tuple[list[tuple[float, Matrix]], Matrix]:
+    """Forget the planes that play no part, and the least ones beyond `MAX_PLANES`; add a new one."""
+    heaviest = np.sort(np.argsort(-mix, kind="stable")[:MAX_PLANES])
+    kept = heaviest[mix[heaviest] > 1e-9]
+    return [planes[i] for i in kept] + [plane], np.append(mix[kept] / mix[kept].sum(), 0.0)
 
 
 def solve_alternating(

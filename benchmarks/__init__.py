@@ -1,0 +1,1 @@
+"""Benchmarks: one question a file; each prints a table with a ratio."""
