@@ -155,3 +155,31 @@ def test_on_real_photos_unseen_labels_are_ranked_well_above_chance():
     model = TAEP(10, 10.0, gamma=0.0, tol=1e-2).fit(training.X, training.Y, seen, unseen)
     assert evaluate(model.decision_function(zero_shot.X, "unseen"), zero_shot).miap > 0.5
     assert evaluate(model.decision_function(generalized.X, "all"), generalized).miap > 0.65
+
+
+def test_explaining_by_other_images_than_those_of_fit_is_noticed(scenes, training):
+    model = fit(training, scenes, rank=4)
+    with pytest.raises(ValueError, match="X_train: .* Pass the features given to"):
+        model.explain(scenes.X_test[0], "cat", training.X[::-1])
+
+
+def test_explanation_belongs_to_the_fit_not_to_the_parameters(scenes, training):
+    model = fit(training, scenes, rank=4)
+    before = model.explain(scenes.X_test[0], "cat", training.X)
+    assert model.set_params(beta=99.0).explain(scenes.X_test[0], "cat", training.X) == before
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e200])
+def test_features_of_any_size_are_normalised(scenes, training, factor):
+    X = training.X.astype(np.float64)
+    reference, scaled = (
+        TAEP(rank=4).fit(features, training.Y, scenes.seen_labels).decision_function(features)
+        for features in (X, X * factor)
+    )
+    np.testing.assert_allclose(scaled, reference, atol=1e-6)
+
+
+@pytest.mark.parametrize(("parameter", "value"), [("n_jobs", "two"), ("n_jobs", 0), ("random_state", "seed")])
+def test_bad_parameters_are_named(scenes, training, parameter, value):
+    with pytest.raises(ValueError, match=f"^{parameter}: "):
+        fit(training, scenes, **{parameter: value})

@@ -22,7 +22,10 @@ def result_tables(result: DemoResult) -> tuple[Table, Table]:
     """Test metrics in the zero-shot setting and in the generalized one, in per cent."""
     _, n_zero_shot, n_generalized = result.n_images
     n_unseen, n_labels = len(result.data.unseen), len(result.data.names)
-    note = "In per cent, the last three for 3 tags an image. MiAP and F1: more is better; Hamming loss: less."
+    note = (
+        "In per cent. MiAP: average precision of the ranking of an image's labels, mean over the images. The "
+        "others judge the 3 best tags of each image. Hamming loss: less is better."
+    )
     return (
         _metrics_table(
             f"Zero-shot: {n_zero_shot} test images, ranking the {n_unseen} unseen labels",
@@ -98,12 +101,13 @@ def describe(example: Example, result: DemoResult) -> str:
 def why(example: Example, most: int = 3) -> str:
     """The main reasons for the best unseen tag, in a sentence."""
     parts = example.explanation.seen_labels
-    shown = ", ".join(f"{part.name} {part.score:+.2f}" for part in parts[:most])
-    rest = sum(part.score for part in parts[most:])
-    return (
-        f"evidence from the seen labels {shown}, {len(parts) - most} others {rest:+.2f}; "
-        f"together {example.explanation.score:+.2f}"
-    )
+    sides = [("for it", [p for p in parts if p.score > 0]), ("against it", [p for p in parts if p.score < 0])]
+    named = [
+        f"{side} {', '.join(f'{part.name} {part.score:+.2f}' for part in group[:most])}"
+        for side, group in sides
+        if group
+    ]
+    return f"{'; '.join(named)}; all {len(parts)} seen labels together {example.explanation.score:+.2f}"
 
 
 def speakers(example: Example) -> str:
@@ -130,7 +134,7 @@ def build_report(result: DemoResult) -> Report:
     report = Report(
         "Tagging with labels that nobody ever annotated",
         f"A complete zero-shot experiment on simulated scenes, made by unseen {__version__} "
-        f"in {result.seconds:.0f} seconds.",
+        f"in {result.seconds:.0f} seconds{', with few images and settings (--quick)' if result.quick else ''}.",
     )
     report.note(SIMULATED).facts(_facts(result, find))
     report.section(

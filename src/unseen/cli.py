@@ -162,7 +162,7 @@ def _print_result(console: Console, result: DemoResult) -> None:
             f"Test image {example.image}, a {example.scene}: {page.describe(example, result)}", style="bold"
         )
         _print_table(console, page.tag_table(example, result))
-        console.print(f"Why {label}: {page.why(example)}.", markup=False)
+        console.print(f"Why {label}: {page.why(example, most=2)}.", markup=False)
         console.print(f"Training images that speak for it: {page.speakers(example) or 'none'}.\n", markup=False)
     console.print(f"[bold]Report[/]   {escape(str(result.report))}", soft_wrap=True)
     console.print(f"[bold]Next[/]     unseen demo --seed {result.seed + 1}: other scenes, other label vectors")

@@ -193,7 +193,9 @@ def _fit_all(
     settings = {choice.name: choice.params for choice in choices}
     settings[alternation] = {**headline.params, "solver": "alternating", "max_iter": 30}
     related = {**related, alternation: related.get(headline.name)}
-    models = {name: TAEP(**params, random_state=work.seed, n_jobs=1) for name, params in settings.items()}
+    models = {
+        name: TAEP(**params, tol=2e-3, random_state=work.seed, n_jobs=1) for name, params in settings.items()
+    }
     seconds = {}
     for done, (name, model) in enumerate(models.items(), start=1):
         start = time.perf_counter()

@@ -7,6 +7,7 @@ import http.client
 import json
 import shutil
 import socket
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -221,6 +222,8 @@ def _fetch_with_retries(job: _Job, retries: int, backoff: float) -> None:
 def _fetch(job: _Job) -> None:
     """Fetch what is missing of the part; returns when the part is whole."""
     have, version = job.have(), job.version()
+    if version is not None and version.size == have:
+        return
     # Without a validator nothing but a checksum would notice that the file has changed in between.
     if have and (version is None or not (version.validator or job.digests)):
         have = 0
@@ -237,7 +240,7 @@ def _fetch(job: _Job) -> None:
         _handle_status(job, error, have)
     except urllib.error.URLError as error:
         raise _network_error(error.reason) from error
-    except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
+    except (http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError) as error:
         raise _TransientError(f"{type(error).__name__}: {error}") from error
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -117,6 +118,8 @@ class TAEP(ZeroShotTagger):
         W0.
     moments_ : ndarray of shape (n_features, n_seen)
         ``X'Psi / beta``: what each seen label contributes to every score.
+    beta_ : float
+        The beta of this fit.
     duals_ : csr_array of shape (n_images, n_seen)
         Psi: which images and labels support the solution.
     label_names_, label_vectors_, n_seen_
@@ -186,7 +189,7 @@ class TAEP(ZeroShotTagger):
         Explanation
         """
         check_is_fitted(self)
-        X = self._check_images(x if sp.issparse(x) else np.atleast_2d(np.asarray(x)))
+        X = self._check_images(x if sp.issparse(x) or hasattr(x, "columns") else np.atleast_2d(np.asarray(x)))
         if X.shape[0] != 1:
             raise ValueError(f"x: {X.shape[0]} images were given. Pass the features of one image.")
         name, vector = self._resolve_one(label)
@@ -194,37 +197,42 @@ class TAEP(ZeroShotTagger):
         seen = self._embed(self.label_vectors_[: self.n_seen_], "seen")
         closeness = (self._label_space(seen) @ self._label_space(target).T).ravel() + 1.0
         parts = self._project(X, self.moments_).ravel() * closeness
-        order = np.argsort(-np.abs(parts), kind="stable")
+        by_images = None if X_train is None else self._explain_by_images(X, closeness, X_train)
+        if by_images is not None and abs(sum(by_images.values()) - parts.sum()) > 1e-3 * np.abs(parts).sum():
+            raise ValueError(
+                "X_train: the contributions of these images do not sum to the score. Pass the features given to fit, "
+                "all of them and in the same order."
+            )
         return Explanation(
             label=name if name is not None else "label",
             score=float(parts.sum()),
-            seen_labels=tuple(Tag(self.label_names_[c], float(parts[c])) for c in order),
-            images=None if X_train is None else self._explain_by_images(X, closeness, X_train),
+            seen_labels=tuple(Tag(self.label_names_[c], float(parts[c])) for c in _largest_first(parts)),
+            images=None if by_images is None else tuple(by_images.items()),
         )
 
-    def _explain_by_images(self, X: Any, closeness: Matrix, X_train: Any) -> tuple[tuple[int, float], ...]:
+    def _explain_by_images(self, X: Any, closeness: Matrix, X_train: Any) -> dict[int, float]:
+        """Contribution of each training image that has one, by its row."""
         training = self._check_images(X_train)
         if training.shape[0] != self.duals_.shape[0]:
             raise ValueError(
                 f"X_train: {training.shape[0]} images, but the model was fitted on {self.duals_.shape[0]}. "
                 f"Pass the features given to fit."
             )
-        weights = self.duals_ @ closeness / self.beta
+        weights = self.duals_ @ closeness / self.beta_
         support = np.flatnonzero(weights)
         x = X.toarray() if sp.issparse(X) else X
         x = x.astype(np.float64) * row_scale(X, self.normalize)
         parts = weights[support] * self._project(training[support], x.T).ravel()
-        order = np.argsort(-np.abs(parts), kind="stable")
-        return tuple((int(support[i]), float(parts[i])) for i in order)
+        return {int(support[i]): float(parts[i]) for i in _largest_first(parts)}
 
     def _fit(self, problem: TrainingProblem) -> None:
-        task = self._task(problem)
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        task, basis = self._task(problem)
+        rng = _generator(self.random_state)
         # One thread by default: the products of a sweep are small, and threads that wait for each other on a busy
         # machine cost far more than they bring.
-        with threadpool_limits(limits=effective_n_jobs(self.n_jobs)):
-            fit = self._solve(task, np.random.default_rng(seed))
-            self._store(task, fit)
+        with threadpool_limits(limits=_n_threads(self.n_jobs)):
+            fit = self._solve(task, rng)
+            self._store(task, basis, fit)
         if fit.relative_gap > self.tol:
             advice = (
                 "the paper's alternation cycles below full rank, solver='convex' does not"
@@ -240,8 +248,8 @@ class TAEP(ZeroShotTagger):
                 stacklevel=3,
             )
 
-    def _task(self, problem: TrainingProblem) -> ProjectionProblem:
-        """The optimisation problem in coordinates of the span of the label vectors."""
+    def _task(self, problem: TrainingProblem) -> tuple[ProjectionProblem, Matrix]:
+        """The optimisation problem in coordinates of the span of the label vectors, and the basis of that span."""
         beta = check_number(self.beta, "beta", strict=True)
         gamma, lam = check_number(self.gamma, "gamma"), check_number(self.lam, "lam")
         check_number(self.tol, "tol", strict=True)
@@ -253,14 +261,14 @@ class TAEP(ZeroShotTagger):
             raise ValueError(
                 f"rank: {rank} is more than the {n_dims} dimensions of the label vectors. Pass at most {n_dims}."
             )
-        self._basis, C = _span(np.vstack([problem.seen, problem.unseen]))
+        basis, C = _span(np.vstack([problem.seen, problem.unseen]))
         null = n_dims - C.shape[1]
-        n_images = problem.T.shape[0] if scaling == "scale-free" else None
+        n_images = int(np.count_nonzero(problem.T.any(axis=1))) if scaling == "scale-free" else None
         B = projection_regulariser(
             C, n_seen, problem.relations, gamma=gamma, lam=lam, rank=rank, null=null, n_images=n_images
         )
         images = as_images(problem.X, normalize=self.normalize)
-        return ProjectionProblem(images, problem.T, C[:n_seen], B, beta, rank, null)
+        return ProjectionProblem(images, problem.T, C[:n_seen], B, beta, rank, null), basis
 
     def _solve(self, task: ProjectionProblem, rng: np.random.Generator) -> ProjectionFit:
         solver = check_choice(self.solver, "solver", ("convex", "rounded", "alternating"))
@@ -268,13 +276,13 @@ class TAEP(ZeroShotTagger):
         fit = minimise(task, rng, tol=self.tol, max_iter=self.max_iter, progress=_report if self.verbose else None)
         return round_to_rank(task, fit, rng, tol=self.tol) if solver == "rounded" else fit
 
-    def _store(self, task: ProjectionProblem, fit: ProjectionFit) -> None:
+    def _store(self, task: ProjectionProblem, basis: Matrix, fit: ProjectionFit) -> None:
         weights, vectors = np.linalg.eigh(fit.P)
         kept = weights > 1e-9
         root = vectors[:, kept] * np.sqrt(weights[kept])
         self.duals_ = fit.duals.tocsr()
         self.moments_ = task.images.gather(self.duals_) / task.beta
-        self.projection_ = self._basis @ root
+        self.projection_ = basis @ root
         self.visual_projection_ = self.moments_ @ (task.C @ root)
         self.threshold_weights_ = -self.moments_.sum(axis=1)
         self.objective_ = fit.objective
@@ -282,7 +290,7 @@ class TAEP(ZeroShotTagger):
         self.dual_gap_ = self.objective_ - self.lower_bound_
         self.objective_trace_ = np.array(fit.trace)
         self.n_iter_, self.n_epochs_ = fit.n_iter, fit.n_epochs
-        del self._basis
+        self.beta_ = task.beta
 
     def _margin_scores(self, X: Any, M: Matrix) -> Matrix:
         weights = np.column_stack([self.visual_projection_, self.threshold_weights_])
@@ -301,6 +309,27 @@ class TAEP(ZeroShotTagger):
         product = np.asarray(X @ weights.astype(X.dtype), dtype=np.float64)
         product *= row_scale(X, self.normalize)[:, None]
         return product
+
+
+def _largest_first(parts: Matrix) -> NDArray[np.intp]:
+    return np.argsort(-np.abs(parts), kind="stable")
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    except ValueError:
+        raise ValueError(
+            f"random_state: {random_state!r} was given. Pass an integer, a RandomState or None."
+        ) from None
+
+
+def _n_threads(n_jobs: int | None) -> int:
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise ValueError(
+            f"n_jobs: {n_jobs!r} was given. Pass a number of threads, -1 for all cores, or None for one."
+        )
+    return int(effective_n_jobs(n_jobs))
 
 
 def _span(M: Matrix) -> tuple[Matrix, Matrix]:

@@ -29,9 +29,8 @@ def test_projection_is_feasible_and_satisfies_the_variational_inequality(case):
     assert eigenvalues.max() <= 1 + 1e-9
     # The null directions hold what is left of the trace, at most one each.
     assert -1e-8 <= rank - np.trace(P) <= null + 1e-8
-    if null == 0:
-        # P is nearest to S iff <S - P, Q - P> <= 0 for every Q of the set; its maximum is a support value.
-        assert fantope.support(S - P, rank, 0) - np.vdot(S - P, P) <= 1e-7 * max(1.0, np.abs(S).max())
+    # P is nearest to S iff <S - P, Q - P> <= 0 for every Q of the set; its maximum is a support value.
+    assert fantope.support(S - P, rank, null) - np.vdot(S - P, P) <= 1e-7 * max(1.0, np.abs(S).max())
 
 
 @settings(max_examples=60, deadline=None)
@@ -56,3 +55,4 @@ def test_a_point_of_the_set_is_its_own_projection():
     Q, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((5, 5)))
     P = (Q * np.array([1.0, 0.9, 0.6, 0.5, 0.0])) @ Q.T
     np.testing.assert_allclose(fantope.project(P, 3, 0), P, atol=1e-12)
+    np.testing.assert_allclose(fantope.project(P, 4, 2), P, atol=1e-12)  # one unit of trace lies outside the span

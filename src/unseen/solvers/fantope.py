@@ -1,8 +1,8 @@
 """The Fantope ``{P : 0 <= P <= I, tr P = r}``, convex hull of the rank-r projectors ``U U'`` of R^m.
 
-Everything happens in the k-dimensional span of the label vectors; the remaining ``null`` dimensions of R^m
-neither help nor harm, but they may hold part of the trace. A symmetric matrix S on the span therefore stands for
-one on R^m with ``null`` further eigenvalues zero, and so does P.
+Everything happens in the k-dimensional span of the label vectors; the remaining ``null = m - k`` dimensions
+neither help nor harm, but they may hold part of the trace, at most one each. On the span the set is therefore
+``{0 <= P <= I, r - null <= tr P <= r}``, and a symmetric S there stands for one with ``null`` more zeros.
 """
 
 from __future__ import annotations
@@ -14,23 +14,28 @@ Matrix = NDArray[np.float64]
 
 
 def project(S: Matrix, rank: int, null: int) -> Matrix:
-    """Return the point of the Fantope nearest to S in Frobenius norm.
+    """Return the point of the set nearest to S in Frobenius norm.
 
-    The eigenvalues are shifted by a common amount and clipped to [0, 1]; the shift is found exactly, among
-    the intervals between the breakpoints of the piecewise linear trace.
+    The eigenvalues are clipped to [0, 1], after a common shift if the trace would leave its interval.
     """
     eigenvalues, vectors = np.linalg.eigh(0.5 * (S + S.T))
-    full = np.concatenate([eigenvalues, np.zeros(null)])
-    breakpoints = np.unique(np.concatenate([full - 1.0, full]))
-    traces = np.clip(full[None, :] - breakpoints[:, None], 0.0, 1.0).sum(axis=1)  # falls from m to 0
-    i = int(np.searchsorted(-traces, -float(rank)))
-    if i == 0:
-        shift = breakpoints[0]
-    else:
-        fraction = (traces[i - 1] - rank) / max(traces[i - 1] - traces[i], np.finfo(float).tiny)
-        shift = breakpoints[i - 1] + fraction * (breakpoints[i] - breakpoints[i - 1])
-    P: Matrix = (vectors * np.clip(eigenvalues - shift, 0.0, 1.0)) @ vectors.T
+    trace = np.clip(eigenvalues, 0.0, 1.0).sum()
+    nearest = min(max(trace, float(rank - null)), float(rank))
+    if trace != nearest:
+        eigenvalues = eigenvalues - _shift_to_trace(eigenvalues, nearest)
+    P: Matrix = (vectors * np.clip(eigenvalues, 0.0, 1.0)) @ vectors.T
     return P
+
+
+def _shift_to_trace(eigenvalues: Matrix, trace: float) -> float:
+    """Solve ``sum of clip(eigenvalues - shift, 0, 1) = trace`` exactly: it is piecewise linear in the shift."""
+    breakpoints = np.unique(np.concatenate([eigenvalues - 1.0, eigenvalues]))
+    traces = np.clip(eigenvalues[None, :] - breakpoints[:, None], 0.0, 1.0).sum(axis=1)  # falls from k to 0
+    i = int(np.searchsorted(-traces, -trace))
+    if i == 0:
+        return float(breakpoints[0])
+    fraction = (traces[i - 1] - trace) / (traces[i - 1] - traces[i])
+    return float(breakpoints[i - 1] + fraction * (breakpoints[i] - breakpoints[i - 1]))
 
 
 def top_eigenvectors(S: Matrix, rank: int, null: int) -> Matrix:
