@@ -200,8 +200,8 @@ class TAEP(ZeroShotTagger):
         by_images = None if X_train is None else self._explain_by_images(X, closeness, X_train)
         if by_images is not None and abs(sum(by_images.values()) - parts.sum()) > 1e-3 * np.abs(parts).sum():
             raise ValueError(
-                "X_train: the contributions of these images do not sum to the score. Pass the features given to fit, "
-                "all of them and in the same order."
+                "X_train: the contributions of these images do not sum to the score. Pass the features given to "
+                "fit, all of them and in the same order."
             )
         return Explanation(
             label=name if name is not None else "label",
@@ -302,7 +302,8 @@ class TAEP(ZeroShotTagger):
         return self._project(X, self.threshold_weights_[:, None])[:, 0]
 
     def _label_space(self, M: Matrix) -> Matrix:
-        return M @ self.projection_
+        projected: Matrix = M @ self.projection_
+        return projected
 
     def _project(self, X: Any, weights: Matrix) -> Matrix:
         """``X weights`` with the rows of X scaled as in training."""

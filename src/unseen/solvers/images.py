@@ -45,17 +45,17 @@ def row_scale(X: Any, normalize: bool) -> NDArray[np.float64]:
         return scale
     for start in range(0, n_rows, CHUNK):
         chunk = X[start : start + CHUNK]
-        peak = np.asarray(abs(chunk).max(axis=1).todense() if sp.issparse(chunk) else np.abs(chunk).max(axis=1))
-        peak = (
-            np.where(peak > 0.0, peak, 1.0).astype(np.float64).ravel()
-        )  # squares of what remains cannot overflow
+        # Squares are taken relative to the largest entry of the row, so that none overflows or vanishes.
+        peak = abs(chunk).max(axis=1)
+        peak = (peak.toarray() if sp.issparse(peak) else peak).ravel()
+        peak[peak == 0.0] = 1.0
         if sp.issparse(chunk):
             relative = sp.diags_array(1.0 / peak) @ chunk
             squared = np.asarray(relative.multiply(relative).sum(axis=1), dtype=np.float64).ravel()
         else:
             relative = chunk / peak[:, None]
             squared = np.einsum("ij,ij->i", relative, relative, dtype=np.float64)
-        scale[start : start + CHUNK] = 1.0 / (peak * np.sqrt(np.where(squared > 0.0, squared, 1.0)))
+        scale[start : start + CHUNK] = 1.0 / peak / np.sqrt(np.where(squared > 0.0, squared, 1.0))
     return scale
 
 
