@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from unseen.validation import check_count
+from unseen.validation import check_count, check_names, find_names, listed
 
 RandomState: TypeAlias = int | np.random.RandomState | None
 
@@ -36,13 +34,13 @@ class ClassSplit:
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _refuse_duplicates("names", self.names)
+        check_names(self.names, "names")
         for side, columns in (("seen", self.seen), ("unseen", self.unseen)):
             _check_side(side, columns, len(self.names))
         both = sorted(set(self.seen) & set(self.unseen))
         if both:
             raise ValueError(
-                f"unseen: {_quoted(self.names[column] for column in both)} is also seen. "
+                f"unseen: {listed([self.names[column] for column in both])} is also seen. "
                 f"Put each label on one side only."
             )
 
@@ -77,7 +75,7 @@ def alternating_split(names: Sequence[str]) -> ClassSplit:
     >>> alternating_split(["dog", "bird", "cat"]).seen_names
     ('dog', 'bird')
     """
-    names = _check_names(names)
+    names = check_names(names, "names")
     order = sorted(range(len(names)), key=lambda column: (names[column].casefold(), names[column]))
     return _split(order[0::2], order[1::2], names)
 
@@ -100,7 +98,7 @@ def random_split(
     -------
     ClassSplit
     """
-    names = _check_names(names)
+    names = check_names(names, "names")
     n_seen = (len(names) + 1) // 2 if n_seen is None else check_count(n_seen, "n_seen")
     if n_seen >= len(names):
         raise ValueError(
@@ -131,7 +129,7 @@ def named_split(names: Sequence[str], seen: Sequence[str], unseen: Sequence[str]
     >>> named_split(["dog", "bird", "cat"], seen=["cat"]).unseen
     (0, 1)
     """
-    names = _check_names(names)
+    names = check_names(names, "names")
     seen_columns = _columns_of(seen, names, "seen")
     if unseen is None:
         unseen_columns = sorted(set(range(len(names))) - set(seen_columns))
@@ -144,31 +142,9 @@ def _split(seen: Iterable[int], unseen: Iterable[int], names: tuple[str, ...]) -
     return ClassSplit(tuple(sorted(seen)), tuple(sorted(unseen)), names)
 
 
-def _check_names(names: Sequence[str], argument: str = "names") -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise ValueError(f"{argument}: the single string {names!r} was given. Pass a list of names.")
-    checked = tuple(str(name) for name in names)
-    _refuse_duplicates(argument, checked)
-    return checked
-
-
-def _refuse_duplicates(argument: str, names: Iterable[str]) -> None:
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise ValueError(f"{argument}: {_quoted(repeated)} is given more than once. Name every label once.")
-
-
 def _columns_of(wanted: Sequence[str], names: tuple[str, ...], argument: str) -> list[int]:
-    wanted = _check_names(wanted, argument)
     position = {name: column for column, name in enumerate(names)}
-    unknown = [name for name in wanted if name not in position]
-    if unknown:
-        nearest = get_close_matches(unknown[0], names, n=3, cutoff=0.0)
-        raise ValueError(
-            f"{argument}: no label is called {_quoted(unknown)}. "
-            f"Nearest to {unknown[0]!r}: {_quoted(nearest)}."
-        )
-    return [position[name] for name in wanted]
+    return find_names(check_names(wanted, argument), position, argument, "Pass names of the label matrix.")
 
 
 def _check_side(side: str, columns: tuple[int, ...], n_labels: int) -> None:
@@ -178,8 +154,3 @@ def _check_side(side: str, columns: tuple[int, ...], n_labels: int) -> None:
         raise ValueError(f"{side}: the columns {columns} contain a duplicate. Name every column once.")
     if min(columns) < 0 or max(columns) >= n_labels:
         raise ValueError(f"{side}: the columns {columns} are not all between 0 and {n_labels - 1}.")
-
-
-def _quoted(names: Iterable[str], most: int = 5) -> str:
-    listed = [repr(name) for name in names]
-    return ", ".join(listed[:most]) + (", ..." if len(listed) > most else "")
