@@ -13,6 +13,7 @@ import csv
 import io
 import sys
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from unseen.labels.wordnet import WordNet, open_wordnet
@@ -46,14 +47,16 @@ def main() -> int:
     arguments = parser.parse_args()
     wordnet = open_wordnet(arguments.dict_folder)
     if "WordNet 3.0" not in wordnet.name:
-        raise SystemExit(f"dict_folder: {wordnet.name} was given. Pass WordNet 3.0, which the tables are named after.")
+        raise SystemExit(
+            f"dict_folder: {wordnet.name} was given. Pass WordNet 3.0, which the tables are named after."
+        )
     tables = make_tables(wordnet)
     if arguments.check:
         stale = [name for name, content in tables.items() if (FOLDER / name).read_bytes() != content.encode()]
         print(f"differ from {wordnet.name}: {stale}" if stale else f"equal to {wordnet.name}")
         return 1 if stale else 0
     for name, content in tables.items():
-        write_atomically(FOLDER / name, lambda path, content=content: path.write_bytes(content.encode()))
+        write_atomically(FOLDER / name, partial(Path.write_bytes, data=content.encode()))
         print(f"wrote {FOLDER / name}, {len(content.encode()):,} bytes")
     return 0
 

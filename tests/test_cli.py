@@ -177,7 +177,7 @@ def _refuse(*args, **kwargs):
 
 @pytest.mark.parametrize("where", ["a directory", "below a file"])
 def test_an_unwritable_output_is_refused_before_the_work(tmp_path, monkeypatch, where):
-    monkeypatch.setattr(cli, "run_demo", _refuse)
+    monkeypatch.setattr("unseen.demo.run_demo", _refuse)
     (tmp_path / "file").write_text("mine")
     output = tmp_path if where == "a directory" else tmp_path / "file" / "report.html"
     done = CliRunner().invoke(cli.app, ["demo", "--output", str(output)])
@@ -212,7 +212,7 @@ def test_an_interruption_is_one_line_and_leaves_nothing(tmp_path):
     command = [sys.executable, "-u", "-c", program, "demo", "--output", str(tmp_path / "report.html")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        while "choosing" not in process.stdout.readline():
+        while "tuning" not in process.stdout.readline():
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate()

@@ -1,9 +1,17 @@
 """Multi-label zero-shot learning: tag images with labels that nobody ever annotated."""
 
-from unseen.datasets import TaggedScenes, make_tagged_scenes
-from unseen.labels.space import LabelSpace
-from unseen.taep import TAEP, Explanation
-from unseen.tagger import Tag, ZeroShotTagger
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from unseen.datasets import TaggedScenes, make_tagged_scenes
+    from unseen.labels.space import LabelSpace
+    from unseen.taep import TAEP, Explanation
+    from unseen.tagger import Tag, ZeroShotTagger
+
+__version__ = "0.1.0"
 
 __all__ = [
     "TAEP",
@@ -15,4 +23,23 @@ __all__ = [
     "make_tagged_scenes",
 ]
 
-__version__ = "0.1.0"
+# Loaded on first use: the numerical libraries take a second that `unseen --version` should not.
+_HOME = {
+    "TAEP": "unseen.taep",
+    "Explanation": "unseen.taep",
+    "LabelSpace": "unseen.labels.space",
+    "Tag": "unseen.tagger",
+    "TaggedScenes": "unseen.datasets",
+    "ZeroShotTagger": "unseen.tagger",
+    "make_tagged_scenes": "unseen.datasets",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'unseen' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

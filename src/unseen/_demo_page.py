@@ -47,16 +47,16 @@ def certificate_table(result: DemoResult) -> Table:
             fit.name,
             f"{fit.objective:.1f}",
             f"{fit.lower_bound:.1f}",
-            f"{100 * fit.gap:.2f} %",
+            f"{100 * fit.gap:.2f}%",
             str(fit.iterations),
             str(fit.epochs),
-            f"{fit.seconds:.2f} s",
+            f"{fit.seconds:.2f}",
         )
         for fit in result.certificates
     )
     return Table(
         "Certificates: how far a fit can be from the best projection there is",
-        ("fit", "objective", "lower bound", "certified gap", "iterations", "passes", "time"),
+        ("fit", "objective", "lower bound", "certified gap", "iterations", "passes", "seconds"),
         rows,
         note=f"Passes: over the training images, in all iterations. {result.headline} and the paper's alternation "
         "solve the same problem, so its best lower bound holds for both.",

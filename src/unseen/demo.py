@@ -134,7 +134,7 @@ def run_demo(
     related = {name: work.data.relations(source) for name, source in _SOURCES.items()}
     choices = []
     for name in ("TAEP", *_SOURCES):
-        reporter.stage(f"choosing parameters of {name} on the seen labels")
+        reporter.stage(f"tuning {name} on the seen labels")
         choices.append(_choose(name, work, related.get(name), reporter))
     reporter.stage("fitting and testing")
     headline = max(choices, key=lambda choice: choice.score)

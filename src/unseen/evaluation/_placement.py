@@ -32,6 +32,7 @@ def place_names(
     figure = axes.get_figure(root=True)
     assert figure is not None
     pixels_per_point = figure.dpi / 72.0
+    frame = np.array([axes.bbox.extents], dtype=np.float64)
     taken: list[Boxes] = []
     for i, (name, colour) in enumerate(zip(names, colours, strict=True)):
         text = axes.annotate(
@@ -43,9 +44,10 @@ def place_names(
         centres = _beside(half / pixels_per_point) * pixels_per_point
         boxes = np.hstack([spots[i] + centres - half - 1.0, spots[i] + centres + half + 1.0])
         others = np.vstack([np.delete(dots, i, axis=0), *crossed, *taken])
-        outside = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1) - _common_area(boxes, axes.bbox.extents[None])[:, 0]
+        outside = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1) - _common_area(boxes, frame)[:, 0]
         best = int(np.argmin(_common_area(boxes, others).sum(axis=1) + 4.0 * outside))
-        text.set_position(tuple(centres[best] / pixels_per_point))
+        across, up = centres[best] / pixels_per_point
+        text.set_position((float(across), float(up)))
         taken.append(boxes[best : best + 1])
 
 
@@ -54,7 +56,8 @@ def _beside(half: NDArray[np.float64]) -> NDArray[np.float64]:
     across, up = _AROUND[:, 0], _AROUND[:, 1]
     shift_x = np.where(np.abs(across) > 3.0, np.sign(across), 0.0) * half[0]
     shift_y = np.where(np.abs(up) > 4.0, np.sign(up), 0.0) * half[1]
-    return _AROUND + np.column_stack([shift_x, shift_y])
+    centres: NDArray[np.float64] = _AROUND + np.column_stack([shift_x, shift_y])
+    return centres
 
 
 def _squares(centres: NDArray[np.float64], reach: float) -> Boxes:

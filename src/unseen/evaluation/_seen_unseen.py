@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unseen.evaluation._predictions import top_k
 from unseen.validation import (
     BoolMatrix,
     FloatMatrix,
@@ -15,7 +16,6 @@ from unseen.validation import (
     check_scores,
     check_targets,
 )
-from unseen.evaluation._predictions import top_k
 
 
 class SeenUnseenCurve(NamedTuple):

@@ -175,7 +175,8 @@ def contributions(explanation: Explanation, most: int = 8) -> Figure:
     axes.axvline(0.0, color=_SOFT, lw=0.8)
     axes.axhline(len(rows) - 1.5, color=_LINE, lw=0.8)
     axes.set(ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)), xticks=[])
-    axes.set_xlim(min(0.0, float(values.min())) - 0.24 * reach, max(0.0, float(values.max())) + 0.24 * reach)
+    low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
+    axes.set_xlim(low - (0.26 if low < 0 else 0.02) * reach, high + (0.22 if high > 0 else 0.02) * reach)
     axes.set_yticklabels([name for name, _ in rows], fontsize=_SMALL, color=_INK)
     axes.tick_params(length=0)
     for side in ("left", "bottom"):

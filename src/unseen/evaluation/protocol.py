@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unseen.evaluation import metrics
-from unseen.validation import check_matrix, check_targets
 from unseen.evaluation._holdout import HoldoutFold, HoldoutProblem, class_holdout, holdout_problem
 from unseen.evaluation._rows import check_rows, take_rows
 from unseen.evaluation._splits import ClassSplit, alternating_split, named_split, random_split
+from unseen.validation import check_matrix, check_targets
 
 __all__ = [
     "ClassSplit",

@@ -234,7 +234,8 @@ def _table(table: Table) -> str:
     notes = [table.note, *(f"{look}: {meaning}." for look, meaning in legend if meaning)]
     note = f'<p class="small">{escape(" ".join(filter(None, notes)))}</p>' if any(notes) else ""
     return (
-        f'<div class="table"><div class="scroll"><table><caption>{escape(table.caption)}</caption>'
+        f'<div class="table"><p class="caption" aria-hidden="true">{escape(table.caption)}</p>'
+        f'<div class="scroll"><table aria-label="{escape(table.caption)}">'
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{note}</div>"
     )
 
@@ -278,11 +279,12 @@ body {
 }
 main { max-width: 60rem; margin: 0 auto; padding: 3rem 1.5rem 4rem; }
 header { border-bottom: 3px solid var(--blue); padding-bottom: 1.25rem; margin-bottom: 1.5rem; }
-h1 { font-size: clamp(1.6rem, 5vw, 2.4rem); line-height: 1.15; letter-spacing: -0.02em; margin: 0; }
+h1 { font-size: clamp(1.6rem, 5vw, 2.4rem); line-height: 1.15; letter-spacing: -0.02em; margin: 0;
+  text-wrap: balance; }
 h2 { font-size: 1.4rem; line-height: 1.25; letter-spacing: -0.01em; margin: 0 0 0.5rem; }
 h3 { font-size: 1.05rem; line-height: 1.35; margin: 0 0 0.25rem; }
 p { margin: 0.5rem 0; max-width: 46rem; }
-.subtitle { color: var(--soft); font-size: 1.1rem; margin: 0.6rem 0 0; }
+.subtitle { color: var(--soft); font-size: 1.1rem; margin: 0.6rem 0 0; max-width: none; }
 section { margin-top: 3rem; }
 .note {
   background: var(--warn); border-left: 4px solid var(--warn-line); border-radius: 4px;
@@ -299,7 +301,7 @@ section { margin-top: 3rem; }
 .table { margin: 1.25rem 0; min-width: 0; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 0.94rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; font-weight: 650; padding: 0 0 0.5rem; }
+.caption { font-weight: 650; margin: 0 0 0.25rem; }
 th, td { text-align: left; padding: 0.42rem 0.9rem 0.42rem 0; border-bottom: 1px solid var(--line);
   vertical-align: top; }
 th:last-child, td:last-child { padding-right: 0.25rem; }

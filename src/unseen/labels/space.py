@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from os import PathLike
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unseen.validation import check_names, check_vectors, find_names, which_vectors
+from unseen.labels.encoders import TextEncoder
+from unseen.labels.names import Resolution
+from unseen.labels.sources import PHRASE, look_up
+from unseen.labels.vectors import WordVectors, open_vectors
+from unseen.validation import check_choice, check_names, check_vectors, find_names, which_vectors
 
 __all__ = ["LabelSpace"]
 
@@ -21,11 +26,28 @@ class LabelSpace:
     ----------
     names : iterable of str
         Unique, non-empty names; kept as a tuple.
-    vectors : array-like of shape (n_labels, n_dims)
-        One finite vector a name, in the same order; copied to a read-only float64 array.
+    vectors : array-like of shape (n_labels, n_dims), str, path, WordVectors, TextEncoder or None, default=None
+        One finite vector a name, in the same order; copied to a read-only float64 array. Or a source to look the
+        names up in: ``"glove"`` (also None), ``"use"`` for phrases in many languages, a file of word vectors, ...;
+        see `unseen.labels.sources.open_source`.
+    missing : {"error", "mean", "skip"}, default="error"
+        What to do with names that a table of words does not know; see `unseen.labels.names.resolve_names`.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The names of the labels.
+    vectors : ndarray of shape (n_labels, n_dims)
+        Their vectors, as the source has them: see `centered` and `normalized`.
+    source : str or None
+        Where the vectors were looked up; None if they were given.
+    resolved : tuple of Resolution
+        What was looked up for each name, and by which rule; empty if the vectors were given.
 
     Examples
     --------
+    Looked up: ``LabelSpace(["dog", "dining table"])``, ``LabelSpace(["perro", "birthday cake"], "use")``.
+
     >>> space = LabelSpace(["cat", "dog", "car"], [[1.0, 0.1], [1.0, 0.2], [0.0, 3.0]])
     >>> len(space), "dog" in space, space.index("car")
     (3, True, 2)
@@ -35,15 +57,31 @@ class LabelSpace:
 
     names: tuple[str, ...]
     vectors: NDArray[np.float64]
+    source: str | None
+    resolved: tuple[Resolution, ...]
     _rows: dict[str, int]
 
-    def __init__(self, names: Iterable[str], vectors: ArrayLike) -> None:
+    def __init__(
+        self,
+        names: Iterable[str],
+        vectors: ArrayLike | str | PathLike[str] | WordVectors | TextEncoder | None = None,
+        *,
+        missing: str = "error",
+    ) -> None:
         checked = check_names(names, "names")
+        source: str | None = None
+        resolved: tuple[Resolution, ...] = ()
+        if vectors is None or isinstance(vectors, str | PathLike | WordVectors | TextEncoder):
+            resolved, vectors, source = look_up(checked, vectors, missing=missing)
+            checked = tuple(resolution.name for resolution in resolved)
         copied = check_vectors(vectors, "vectors", checked).copy()
         copied.flags.writeable = False
-        object.__setattr__(self, "names", checked)
-        object.__setattr__(self, "vectors", copied)
-        object.__setattr__(self, "_rows", {name: i for i, name in enumerate(checked)})
+        self._set(names=checked, vectors=copied, source=source, resolved=resolved)
+        self._set(_rows={name: i for i, name in enumerate(checked)})
+
+    def _set(self, **fields: object) -> None:
+        for field, value in fields.items():
+            object.__setattr__(self, field, value)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -60,9 +98,9 @@ class LabelSpace:
         shown = ", ".join(map(repr, self.names[:3])) + (", ..." if len(self) > 3 else "")
         return f"LabelSpace({len(self)} labels of {self.vectors.shape[1]} dimensions: {shown})"
 
-    def __reduce__(self) -> tuple[type[LabelSpace], tuple[tuple[str, ...], NDArray[np.float64]]]:
+    def __reduce__(self) -> tuple[object, ...]:
         # Through the constructor, so that copies and pickles are checked and read-only too.
-        return type(self), (self.names, self.vectors)
+        return _restore, (self.names, self.vectors, self.source, self.resolved)
 
     def index(self, name: str) -> int:
         """Position of a label.
@@ -102,7 +140,9 @@ class LabelSpace:
             If a label is unknown (the message lists the nearest known names), repeated, or if none is given.
         """
         chosen = check_names(names, "names")
-        return LabelSpace(chosen, self.vectors[self._find(chosen, "names")])
+        rows = self._find(chosen, "names")
+        resolved = tuple(self.resolved[row] for row in rows) if self.resolved else ()
+        return _restore(chosen, self.vectors[rows], self.source, resolved)
 
     def concat(self, *others: LabelSpace) -> LabelSpace:
         """Labels of this space followed by those of others; ``a + b`` is ``a.concat(b)``.
@@ -129,18 +169,27 @@ class LabelSpace:
                     f"{n_dims}. Take both from the same source."
                 )
         spaces = (self, *others)
-        return LabelSpace(
-            [name for space in spaces for name in space.names], np.vstack([space.vectors for space in spaces])
+        names = [name for space in spaces for name in space.names]
+        shared = {space.source for space in spaces} == {self.source} and self.source is not None
+        return _restore(
+            names,
+            np.vstack([space.vectors for space in spaces]),
+            self.source if shared else None,
+            tuple(resolution for space in spaces for resolution in space.resolved) if shared else (),
         )
 
-    def centered(self, on: ArrayLike | None = None) -> LabelSpace:
+    def centered(self, on: ArrayLike | str | None = None) -> LabelSpace:
         """Space whose vectors have had a mean subtracted.
+
+        Word vectors share a large common part, which makes all labels look alike. What it is taken to be
+        changes results a lot; none of these is best for all data.
 
         Parameters
         ----------
-        on : array-like of shape (n_vectors, n_dims), default=None
-            Vectors whose mean is subtracted, say a whole vocabulary's or ``seen.vectors``. None: those of
-            this space.
+        on : array-like of shape (n_vectors, n_dims), "vocabulary" or None, default=None
+            Vectors whose mean is subtracted, say ``seen.vectors``. "vocabulary": those of all words of the
+            table that the labels were looked up in (read once, then kept in the cache). None: those of this
+            space.
 
         Returns
         -------
@@ -149,16 +198,30 @@ class LabelSpace:
         Raises
         ------
         ValueError
-            If `on` is not a finite matrix of the same dimension with at least one row.
+            If `on` is not a finite matrix of the same dimension with at least one row, or if it is
+            "vocabulary" and the vectors do not come from a table of words.
         """
-        reference = self.vectors if on is None else check_vectors(on, "on")
+        if isinstance(on, str):
+            reference = self._vocabulary_mean(on)
+        else:
+            reference = self.vectors if on is None else check_vectors(on, "on")
         n_dims = self.vectors.shape[1]
         if reference.shape[1] != n_dims:
             raise ValueError(
                 f"on: vectors of {reference.shape[1]} dimensions were given, these have {n_dims}. "
                 f"Take both from the same source."
             )
-        return LabelSpace(self.names, self.vectors - reference.mean(axis=0))
+        return _restore(self.names, self.vectors - reference.mean(axis=0), self.source, self.resolved)
+
+    def _vocabulary_mean(self, on: str) -> NDArray[np.float64]:
+        check_choice(on, "on", ["vocabulary"])
+        if self.source is None or any(resolution.rule == PHRASE for resolution in self.resolved):
+            origin = "were given" if self.source is None else f"come from the text encoder {self.source!r}"
+            raise ValueError(
+                f"on: 'vocabulary' needs a table of words, but these vectors {origin}. "
+                f"Pass the vectors whose mean is to be subtracted."
+            )
+        return open_vectors(self.source).mean()[None]
 
     def normalized(self) -> LabelSpace:
         """Space whose vectors have unit Euclidean length.
@@ -181,7 +244,17 @@ class LabelSpace:
                 f"Give it a vector or leave the label out."
             )
         scaled = self.vectors / largest
-        return LabelSpace(self.names, scaled / np.linalg.norm(scaled, axis=1, keepdims=True))
+        unit = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
+        return _restore(self.names, unit, self.source, self.resolved)
 
     def _find(self, names: Iterable[str], argument: str) -> list[int]:
         return find_names(names, self._rows, argument, "Pass names of this space (see its `names`).")
+
+
+def _restore(
+    names: Iterable[str], vectors: NDArray[np.float64], source: str | None, resolved: tuple[Resolution, ...]
+) -> LabelSpace:
+    """Space of vectors that are known, with a record of where they came from."""
+    space = LabelSpace(names, vectors)
+    space._set(source=source, resolved=resolved)
+    return space

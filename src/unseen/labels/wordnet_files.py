@@ -66,7 +66,8 @@ class WordNetFiles:
         content = self._read(name)
         if content is None:
             raise FileNotFoundError(
-                f"source: {str(self.path)!r} has no {name}. Pass a WordNet dict folder with {' and '.join(NEEDED)}."
+                f"source: {str(self.path)!r} has no {name}. "
+                f"Pass a WordNet dict folder with {' and '.join(NEEDED)}."
             )
         return content
 
@@ -118,7 +119,10 @@ class WordNetFiles:
         start = int(identifier[:8])
         end = self._data.find(b"\n", start)
         line = self._data[start : end if end >= 0 else None]
-        if not line.startswith(identifier[:8].encode() + b" ") or self._data[max(start - 1, 0) : start] not in b"\n":
+        if (
+            not line.startswith(identifier[:8].encode() + b" ")
+            or self._data[max(start - 1, 0) : start] not in b"\n"
+        ):
             return None
         try:
             return _parse(line.decode("utf-8", "replace"))
@@ -133,7 +137,7 @@ class WordNetFiles:
 
 
 def _parse(line: str) -> NounRecord:
-    """Read ``offset lex_filenum ss_type w_cnt word lex_id... p_cnt symbol offset pos source/target... | gloss``."""
+    """Read ``offset lex_file ss_type w_cnt word lex_id... p_cnt symbol offset pos source/target... | gloss``."""
     head, bar, gloss = line.partition(" | ")
     fields = head.split()
     n_words = int(fields[3], 16)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from functools import cached_property
 from typing import Any
 
@@ -38,7 +37,8 @@ class WordNetPackage:
         if self._lexicon is None:
             wanted = f"lexicon {lexicon!r}" if lexicon else f"English lexicon ({', '.join(PREFERRED)})"
             raise FileNotFoundError(
-                f"source: the package wn has no {wanted}. Get one: `python -m wn download {lexicon or PREFERRED[0]}`."
+                f"source: the package wn has no {wanted}. "
+                f"Get one: `python -m wn download {lexicon or PREFERRED[0]}`."
             )
 
     @property
@@ -92,7 +92,10 @@ def has_package_data() -> bool:
 
 
 def _import_wn() -> Any:
-    return importlib.import_module("wn") if importlib.util.find_spec("wn") else None
+    try:
+        return importlib.import_module("wn")
+    except ImportError:
+        return None
 
 
 def _find_lexicon(wn: Any, specifier: str | None) -> Any:

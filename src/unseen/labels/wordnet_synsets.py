@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -15,27 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unseen.labels.wordnet_files import NEEDED, NounRecord, WordNetFiles, find_dict, has_nouns
+from unseen.labels.wordnet_forms import as_lemma, base_forms
 from unseen.labels.wordnet_package import WordNetPackage, has_package_data
 from unseen.validation import listed
 
 __all__ = ["Synset", "WordNet", "find_wordnet", "open_wordnet"]
 
 HOW_TO_GET_ONE = (
-    "Install one (on Debian and Ubuntu `apt-get install wordnet-base`; anywhere `python -m nltk.downloader wordnet` "
-    "or `python -m wn download omw-en`), or pass source= a folder with " + " and ".join(NEEDED) + ", or set WNSEARCHDIR."
-)
-
-# Endings of plurals and what they stand for, in the order in which WordNet's morphy tries them.
-_PLURALS = (
-    ("s", ""),
-    ("ses", "s"),
-    ("ves", "f"),
-    ("xes", "x"),
-    ("zes", "z"),
-    ("ches", "ch"),
-    ("shes", "sh"),
-    ("men", "man"),
-    ("ies", "y"),
+    "Install one (on Debian and Ubuntu `apt-get install wordnet-base`; anywhere "
+    "`python -m nltk.downloader wordnet` or `python -m wn download omw-en`), or pass source= a folder with "
+    + " and ".join(NEEDED)
+    + ", or set WNSEARCHDIR."
 )
 
 
@@ -45,7 +35,7 @@ class Source(Protocol):
     @property
     def name(self) -> str: ...
 
-    def lemmas(self) -> Sequence[str]: ...
+    def lemmas(self) -> Iterable[str]: ...
 
     def exceptions(self, form: str) -> tuple[str, ...]: ...
 
@@ -82,8 +72,8 @@ class Synset:
 class WordNet:
     """The nouns of a WordNet; get one with `open_wordnet`.
 
-    Every method takes a synset as a `Synset`, by its name (``"dog.n.01"``), by its identifier (``"02084071-n"``), or
-    as ImageNet writes it (``"n02084071"``). "Is a" follows hypernyms and instance hypernyms alike.
+    Every method takes a synset as a `Synset`, by its name (``"dog.n.01"``), by its identifier (``"02084071-n"``)
+    or as ImageNet writes it (``"n02084071"``). "Is a" follows hypernyms and instance hypernyms alike.
 
     Parameters
     ----------
@@ -124,7 +114,11 @@ class WordNet:
             Empty if WordNet has no such noun. Where both the name and its singular are nouns ("glasses"), the
             senses of the name itself come first.
         """
-        found = (identifier for form in self._base_forms(name) for identifier in self._source.sense_ids(form))
+        found = (
+            identifier
+            for form in base_forms(name, self._source.exceptions)
+            for identifier in self._source.sense_ids(form)
+        )
         return tuple(self._synset(identifier) for identifier in dict.fromkeys(found))
 
     def synset(self, sense: str | Synset) -> Synset:
@@ -143,15 +137,15 @@ class WordNet:
         ValueError
             If there is no such synset.
         """
-        if isinstance(sense, Synset):
+        if isinstance(sense, Synset) and self._record(sense.id) is not None:
             return sense
-        given = sense.strip()
+        given = sense.name if isinstance(sense, Synset) else sense.strip()
         if imagenet := re.fullmatch(r"n(\d{8})", given):
             given = f"{imagenet[1]}-n"
         if self._record(given) is not None:
             return self._synset(given)
         lemma, dot, number = given.rpartition(".n.")
-        ids = self._source.sense_ids(_as_lemma(lemma)) if dot and number.isdigit() else ()
+        ids = self._source.sense_ids(as_lemma(lemma)) if dot and number.isdigit() else ()
         if 1 <= int(number if ids else 0) <= len(ids):
             return self._synset(ids[int(number) - 1])
         known = [self._synset(identifier).name for identifier in ids]
@@ -260,22 +254,13 @@ class WordNet:
 
     def nearest_lemmas(self, name: str) -> list[str]:
         """Nouns spelt much like a name, for messages."""
-        wanted = _as_lemma(name)
+        wanted = as_lemma(name)
         candidates = [
             lemma
             for lemma in self._source.lemmas()
             if lemma[:1] == wanted[:1] and abs(len(lemma) - len(wanted)) <= 3
         ]
         return [lemma.replace("_", " ") for lemma in get_close_matches(wanted, candidates)]
-
-    def _base_forms(self, name: str) -> list[str]:
-        """Lemmas that a name may be a form of: as written, then WordNet's exceptions or else its rules."""
-        forms: list[str] = []
-        written = _as_lemma(name)
-        for form in dict.fromkeys([written, written.replace("-", "_"), written.replace("_", "-")]):
-            forms.append(form)
-            forms += self._source.exceptions(form) or _regular_singulars(form)
-        return list(dict.fromkeys(forms))
 
     def _synset(self, identifier: str) -> Synset:
         record = self._existing(identifier)
@@ -312,8 +297,8 @@ class WordNet:
         except CycleError as error:
             cycle = " is a ".join(error.args[1][::-1])
             raise ValueError(
-                f"source: {self.name} is damaged: its is-a hierarchy goes in a circle: {cycle}. Install it again, or "
-                f"pass another source."
+                f"source: {self.name} is damaged: its is-a hierarchy goes in a circle: {cycle}. "
+                f"Install it again, or pass another source."
             ) from None
         return distances
 
@@ -334,8 +319,9 @@ def open_wordnet(source: str | Path | WordNet | None = None) -> WordNet:
     source : str, Path or WordNet, default=None
         A folder with `index.noun` and `data.noun` (WordNet's dict folder, or NLTK's ``corpora/wordnet``), NLTK's
         ``wordnet.zip``, or ``"wn"`` for the data of the `wn` package (``"wn:oewn:2024"`` for one lexicon of it).
-        None looks in ``$WNSEARCHDIR``, ``$WNHOME/dict``, ``/usr/share/wordnet``, ``/usr/local/WordNet-3.0/dict``, the
-        folders of NLTK's data, and at last in the `wn` package. A `WordNet` is returned as it is.
+        None looks in ``$WNSEARCHDIR``, ``$WNHOME/dict``, ``/usr/share/wordnet``,
+        ``/usr/local/WordNet-3.0/dict``, the folders of NLTK's data, and at last in the `wn` package. A `WordNet`
+        is returned as it is.
 
     Returns
     -------
@@ -360,13 +346,3 @@ def open_wordnet(source: str | Path | WordNet | None = None) -> WordNet:
         if has_nouns(candidate):
             return WordNet(WordNetFiles(candidate))
     raise FileNotFoundError(f"source: there is no WordNet in {str(source)!r}. {HOW_TO_GET_ONE}")
-
-
-def _regular_singulars(form: str) -> list[str]:
-    if len(form) <= 2 or form.endswith("ss"):  # no plurals, says morphy: a boss is not several Bos
-        return []
-    return [form.removesuffix(plural) + singular for plural, singular in _PLURALS if form.endswith(plural)]
-
-
-def _as_lemma(name: str) -> str:
-    return "_".join(name.lower().replace("_", " ").split())

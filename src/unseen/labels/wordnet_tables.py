@@ -48,7 +48,9 @@ def curated_senses() -> dict[str, Synset]:
     synsets = {
         row["sense"]: Synset(row["id"], row["sense"], tuple(row["lemmas"].split()), row["gloss"]) for row in rows
     }
-    return {_glued(name): synsets[sense] for names in curated_label_sets().values() for name, sense in names.items()}
+    return {
+        _glued(name): synsets[sense] for names in curated_label_sets().values() for name, sense in names.items()
+    }
 
 
 def table_lengths(senses: Iterable[Synset]) -> NDArray[np.float64]:

@@ -1,0 +1,165 @@
+"""What commands share on a terminal: progress, tables, errors in one line."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table as Grid
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from unseen.evaluation.report import Cell, Table
+
+_TONES = {"good": "green", "accent": "dark_orange3", "plain": "dim"}
+
+
+def check_output(output: Path) -> None:
+    """Raise an OSError unless a file can be written there; nothing is left behind.
+
+    Parameters
+    ----------
+    output : Path
+        A file, existing or not; folders on the way may be missing.
+    """
+    path = output.expanduser().absolute()
+    if path.is_dir():
+        raise OSError(f"--output: {str(output)!r} is a directory. Pass the name of a file.")
+    folder = next(parent for parent in path.parents if parent.exists())
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".unseen-"):
+            pass
+    except OSError as error:
+        raise OSError(
+            f"--output: {str(output)!r} cannot be written ({error.strerror or error}: {str(folder)!r}). "
+            f"Pass a file in a directory you may write to."
+        ) from error
+
+
+class _Lines:
+    """Progress for a log file or a pipe: a line a stage."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def stage(self, title: str) -> None:
+        self._console.print(f"... {title}", markup=False)
+
+    def step(self, done: int, total: int) -> None:
+        pass
+
+
+class _Bars:
+    """Progress for a terminal: a bar a stage."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task: TaskID | None = None
+
+    def stage(self, title: str) -> None:
+        self.finish()
+        self._task = self._progress.add_task(escape(title), total=None)
+
+    def step(self, done: int, total: int) -> None:
+        assert self._task is not None
+        self._progress.update(self._task, completed=done, total=total)
+
+    def finish(self) -> None:
+        if self._task is not None:
+            self._progress.update(self._task, completed=1, total=1)
+
+
+def open_console() -> Console:
+    """Return a console for standard output."""
+    console = Console(highlight=False)
+    # Without a terminal there is no width to fit into: lines stay whole.
+    return console if console.is_terminal else Console(highlight=False, width=max(console.width, 110))
+
+
+@contextmanager
+def show_progress(console: Console) -> Iterator[_Lines | _Bars]:
+    """Yield a reporter of stages and steps: bars on a terminal, lines elsewhere.
+
+    Parameters
+    ----------
+    console : Console
+        Where to.
+    """
+    if not console.is_terminal:
+        yield _Lines(console)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        bars = _Bars(progress)
+        yield bars
+        bars.finish()
+
+
+@contextmanager
+def one_line_errors(command: str) -> Iterator[None]:
+    """Turn an interruption and the errors of a user's world into one line and an exit code.
+
+    Parameters
+    ----------
+    command : str
+        What the user typed after ``unseen``.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"unseen {command}: interrupted, nothing was written.", err=True)
+        raise typer.Exit(130) from None
+    except BrokenPipeError:
+        raise
+    except (OSError, ImportError, ValueError) as error:
+        typer.echo(f"unseen {command}: {error}", err=True)
+        raise typer.Exit(2) from None
+
+
+def print_table(console: Console, table: Table) -> None:
+    """Print a table of a report.
+
+    Parameters
+    ----------
+    console : Console
+        Where to.
+    table : Table
+        What: the same table that the HTML report shows.
+    """
+    styled = console.color_system is not None
+    narrow = console.width < 100  # then headings stand on several lines, and names give way to numbers
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if narrow else 2, 0, 0), show_edge=False)
+    for column, name in enumerate(table.columns):
+        right = table.is_numeric(column)
+        heading = Text("\n".join(name.split()) if right and narrow else name, style="dim")
+        grid.add_column(heading, justify="right" if right else "left", no_wrap=right)
+    starred = {column for _, column in table.strong} if not styled else set()
+    for i, row in enumerate(table.rows):
+        cells = [_text(cell, strong=(i, j) in table.strong) for j, cell in enumerate(row)]
+        for j in starred:
+            cells[j] = Text(f"{cells[j]}{'*' if (i, j) in table.strong else ' '}")
+        if i in table.muted and not styled:
+            cells[0] = Text(f"({cells[0]})")
+        grid.add_row(*cells, style="italic dim" if i in table.muted else "")
+    console.print(Text(table.caption, style="bold"))
+    console.print(grid)
+    looks = ("Bold", "Italic") if styled else ("*", "( )")
+    legend = zip(looks, (table.strong_means, table.muted_means), strict=True)
+    for line in (table.note, *(f"{look}: {meaning}." for look, meaning in legend if meaning)):
+        if line:
+            console.print(Text(line, style="dim"))
+    console.print()
+
+
+def _text(cell: Cell, *, strong: bool) -> Text:
+    if isinstance(cell, str):
+        return Text(cell, style="bold cyan" if strong else "")
+    return Text(" ").join(Text(mark.text, style=_TONES[mark.tone]) for mark in cell)

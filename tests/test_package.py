@@ -1,0 +1,24 @@
+"""The package itself: what it exports, and that asking for its version stays cheap."""
+
+import subprocess
+import sys
+
+import pytest
+
+import unseen
+
+
+def test_every_public_name_can_be_had():
+    for name in unseen.__all__:
+        assert getattr(unseen, name).__name__ == name
+        assert name in dir(unseen)
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(AttributeError, match="no attribute 'Taep'"):
+        unseen.Taep  # noqa: B018
+
+
+def test_importing_unseen_loads_none_of_the_numerical_libraries():
+    code = "import sys, unseen; print([m for m in ('numpy', 'sklearn', 'numba', 'matplotlib', 'typer') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
