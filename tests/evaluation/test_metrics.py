@@ -54,12 +54,8 @@ class TestRankings:
         assert metrics.mean_image_average_precision(Y, scores) == pytest.approx((5 / 6 + 1 / 2) / 2)
 
     def test_tied_labels_get_the_worst_rank_of_their_group(self):
-        assert metrics.mean_image_average_precision([[1, 0, 0, 0]], [[2.0, 2.0, 2.0, 1.0]]) == pytest.approx(
-            1 / 3
-        )
-        assert metrics.mean_average_precision([[1], [0], [0], [0]], [[2], [2], [2], [1]]) == pytest.approx(
-            1 / 3
-        )
+        assert metrics.mean_image_average_precision([[1, 0, 0, 0]], [[2.0, 2.0, 2.0, 1.0]]) == pytest.approx(1 / 3)
+        assert metrics.mean_average_precision([[1], [0], [0], [0]], [[2], [2], [2], [1]]) == pytest.approx(1 / 3)
         assert metrics.ranking_loss([[1, 0, 0, 0]], [[2.0, 2.0, 2.0, 1.0]]) == pytest.approx(2 / 3)
 
     @pytest.mark.parametrize("seed", range(3))
@@ -135,9 +131,7 @@ class TestPredictions:
     def test_threshold_is_strict_and_may_differ_between_images(self):
         scores = np.array([[0.0, 1.0], [0.0, 1.0]])
         np.testing.assert_array_equal(metrics.above_threshold(scores), [[False, True], [False, True]])
-        np.testing.assert_array_equal(
-            metrics.above_threshold(scores, [-1, 1]), [[True, True], [False, False]]
-        )
+        np.testing.assert_array_equal(metrics.above_threshold(scores, [-1, 1]), [[True, True], [False, False]])
 
     @pytest.mark.parametrize("threshold", [[0.0, 0.0, 0.0], [[0.0], [0.0]], np.nan])
     def test_threshold_of_a_wrong_shape_or_nan_is_refused(self, threshold):
@@ -157,9 +151,7 @@ class TestPredictionMetrics:
         assert metrics.precision_at_k(Y, scores, k) == pytest.approx(
             sk.precision_score(Y, predicted, average="micro")
         )
-        assert metrics.recall_at_k(Y, scores, k) == pytest.approx(
-            sk.recall_score(Y, predicted, average="micro")
-        )
+        assert metrics.recall_at_k(Y, scores, k) == pytest.approx(sk.recall_score(Y, predicted, average="micro"))
         assert metrics.f1_at_k(Y, scores, k) == pytest.approx(sk.f1_score(Y, predicted, average="micro"))
 
     def test_six_figures_of_a_hand_computed_example(self):

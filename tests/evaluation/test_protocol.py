@@ -124,9 +124,7 @@ class TestViews:
         np.testing.assert_array_equal(view.Y, Y[:, [0, 3, 4, 1]])
         assert np.isnan(view.Y).sum() == 2
 
-    @pytest.mark.parametrize(
-        "make", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array, np.ndarray.tolist]
-    )
+    @pytest.mark.parametrize("make", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array, np.ndarray.tolist])
     def test_features_may_be_sparse_or_nested_lists(self, make):
         view = protocol.zero_shot_view(make(X), Y, SPLIT)
         dense = view.X.toarray() if sparse.issparse(view.X) else view.X

@@ -171,9 +171,7 @@ def _positives_of_both_sides(relevant: BoolMatrix, is_seen: BoolMatrix) -> tuple
     n_seen, n_unseen = (int(np.count_nonzero(relevant[:, side])) for side in (is_seen, ~is_seen))
     if n_seen == 0 or n_unseen == 0:
         side = "unseen" if n_seen else "seen"
-        raise ValueError(
-            f"Y_true: no {side} label has a positive, so its recall is undefined. Add such images."
-        )
+        raise ValueError(f"Y_true: no {side} label has a positive, so its recall is undefined. Add such images.")
     return n_seen, n_unseen
 
 

@@ -80,9 +80,7 @@ def alternating_split(names: Sequence[str]) -> ClassSplit:
     return _split(order[0::2], order[1::2], names)
 
 
-def random_split(
-    names: Sequence[str], n_seen: int | None = None, random_state: RandomState = None
-) -> ClassSplit:
+def random_split(names: Sequence[str], n_seen: int | None = None, random_state: RandomState = None) -> ClassSplit:
     """Split with ``n_seen`` labels drawn uniformly without replacement as the seen ones.
 
     Parameters
