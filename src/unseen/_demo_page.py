@@ -6,7 +6,7 @@ import numpy as np
 
 from unseen import __version__
 from unseen._demo_result import CEILING, CHANCE, DemoResult, Example, Method
-from unseen.evaluation import figures
+from unseen.evaluation import figures, label_figures
 from unseen.evaluation.metrics import Summary
 from unseen.evaluation.report import Card, Mark, Report, Table
 
@@ -233,7 +233,9 @@ def _add_map(report: Report, result: DemoResult) -> None:
         "apart on images. An unseen label is recognised by the seen labels that it then lies close to.",
     )
     report.figure(
-        figures.label_map(*result.label_vectors, names, seen),
+        label_figures.label_map(
+            dict(zip(("before projection", "after projection"), result.label_vectors, strict=True)), names, seen
+        ),
         "The first two principal components before and after. A line leads from each unseen label to its nearest "
         "seen one in all dimensions, of which the map shows two.",
         "Two maps of all labels, seen and unseen, before and after projection.",

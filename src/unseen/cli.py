@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from unseen._demo_result import DemoResult
+    from unseen.evaluation.report import Report
 
 app = typer.Typer(
     name="unseen",
@@ -57,6 +58,104 @@ def demo(
         with show_progress(console) as reporter:
             result = run_demo(output, seed=seed, quick=quick, reporter=reporter)
         _print_demo(console, result)
+
+
+labels_app = typer.Typer(no_args_is_help=True, help="Look at labels before any training.")
+app.add_typer(labels_app, name="labels")
+
+_Seen = Annotated[str, typer.Option("--seen", help="Annotated labels: names with commas, or a file of names.")]
+_Unseen = Annotated[str, typer.Option("--unseen", help="Labels nobody annotated: names, or a file of names.")]
+_Vectors = Annotated[str, typer.Option("--vectors", help="Source: glove, use, glove-6b-300d, or a file.")]
+_Sources = Annotated[
+    list[str],
+    typer.Option("--source", help="wordnet, a CSV of hit counts or a file of tag sets; weighted: wordnet=2."),
+]
+_WORDNET: list[str] = ["wordnet"]
+_NO_SOURCES: list[str] = []
+_Output = Annotated[Path | None, typer.Option("--output", help="HTML file for a page with figures.")]
+
+
+@labels_app.command("show")
+def labels_show(seen: _Seen, unseen: _Unseen = "", vectors: _Vectors = "glove", output: _Output = None) -> None:
+    """Show what stands for each label and which labels are near each other; --output draws the label map."""
+    with one_line_errors("labels show"):
+        known, others = _names(seen, unseen, output)
+        from unseen import label_pages as pages
+        from unseen.labels.space import LabelSpace
+
+        labels = LabelSpace([*known, *others], vectors)
+        print_table(open_console(), pages.vectors_table(labels, len(known)))
+        if output is not None:
+            report = _labels_report(known, others)
+            pages.add_vectors(report, labels, len(known))
+            _save(report, output)
+
+
+@labels_app.command("relations")
+def labels_relations(
+    seen: _Seen, unseen: _Unseen = "", source: _Sources = _WORDNET, output: _Output = None
+) -> None:
+    """Show how labels are related by WordNet or by hit counts; --output draws the matrix."""
+    with one_line_errors("labels relations"):
+        known, others = _names(seen, unseen, output)
+        from unseen import label_pages as pages
+        from unseen.labels.relate import relate
+
+        names = (*known, *others)
+        relations = relate(names, source)
+        print_table(open_console(), pages.relations_table(relations, names, len(known)))
+        if output is not None:
+            report = _labels_report(known, others)
+            pages.add_relations(report, relations, names, len(known))
+            _save(report, output)
+
+
+@labels_app.command("diagnose")
+def labels_diagnose(
+    seen: _Seen,
+    unseen: _Unseen,
+    vectors: _Vectors = "glove",
+    source: _Sources = _NO_SOURCES,
+    output: _Output = None,
+) -> None:
+    """Tell which unseen labels have seen ones to learn from, and which are orphans; --output writes it all."""
+    with one_line_errors("labels diagnose"):
+        known, others = _names(seen, unseen, output)
+        from unseen import label_pages as pages
+        from unseen.labels.diagnosis import diagnose
+        from unseen.labels.relate import relate
+        from unseen.labels.space import LabelSpace
+
+        labels = LabelSpace([*known, *others], vectors)
+        diagnosis = diagnose(labels.select(known), labels.select(others))
+        relations = relate(labels.names, source) if source else None
+        print_table(open_console(), pages.diagnosis_table(diagnosis))
+        if output is not None:
+            report = _labels_report(known, others)
+            pages.add_diagnosis(report, diagnosis)
+            pages.add_vectors(report, labels, len(known))
+            if relations is not None:
+                pages.add_relations(report, relations, labels.names, len(known))
+            _save(report, output)
+
+
+def _names(seen: str, unseen: str, output: Path | None) -> tuple[list[str], list[str]]:
+    """Read both lists of names; an output that cannot be written is refused before the work."""
+    if output is not None:
+        check_output(output)
+    from unseen.label_pages import read_names
+
+    return read_names(seen, "--seen"), read_names(unseen, "--unseen") if unseen else []
+
+
+def _labels_report(seen: list[str], unseen: list[str]) -> Report:
+    from unseen.evaluation.report import Report
+
+    return Report("Labels, before any training", f"{len(seen)} seen and {len(unseen)} unseen labels")
+
+
+def _save(report: Report, output: Path) -> None:
+    open_console().print(f"[bold]Page[/]   {escape(str(report.save(output)))}", soft_wrap=True)
 
 
 def _print_demo(console: Console, result: DemoResult) -> None:

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from unseen import Explanation, Tag
-from unseen.evaluation import figures
+from unseen.evaluation import figures, label_figures
 
 
 def _explanation(values: list[float], label: str = "woman") -> Explanation:
@@ -65,7 +65,9 @@ def test_end_labels_of_equal_traces_do_not_cover_each_other():
 def test_map_writes_every_name_once_on_each_side_without_overlap():
     rng = np.random.default_rng(0)
     names = [f"label {i}" for i in range(24)]
-    figure = figures.label_map(rng.normal(size=(24, 10)), rng.normal(size=(24, 4)), names, np.arange(24) < 12)
+    figure = label_figures.label_map(
+        {"a": rng.normal(size=(24, 10)), "b": rng.normal(size=(24, 4))}, names, np.arange(24) < 12
+    )
     for axes in figure.axes:
         texts = [text for text in axes.texts if text.get_text() in names]
         assert sorted(text.get_text() for text in texts) == sorted(names)
@@ -77,14 +79,14 @@ def test_map_states_the_share_of_variance_it_shows():
     before = np.diag([4.0, 3.0, 0.0, 0.0]) @ np.eye(4)
     centred = before - before.mean(axis=0)
     spectrum = np.linalg.eigvalsh(centred.T @ centred)[::-1]
-    figure = figures.label_map(before, before, list("abcd"), [True, True, False, False])
+    figure = label_figures.label_map({"before": before}, list("abcd"), [True, True, False, False])
     stated = [text.get_text() for text in figure.axes[0].texts if "variance" in text.get_text()]
     assert stated == [f"two of the directions: {spectrum[:2].sum() / spectrum.sum():.0%} of the variance"]
 
 
 def test_map_joins_each_unseen_label_to_the_nearest_seen_one():
     vectors = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.9, 0.2, 0.0], [0.1, 2.0, 0.0]])
-    figure = figures.label_map(vectors, vectors, list("abcd"), [True, True, False, False])
+    figure = label_figures.label_map({"a": vectors, "b": vectors}, list("abcd"), [True, True, False, False])
     centred = vectors - vectors.mean(axis=0)
     lengths = [np.linalg.norm(np.diff(line.get_xydata(), axis=0)) for line in figure.axes[0].lines]
     np.testing.assert_allclose(
@@ -96,14 +98,14 @@ def test_map_joins_each_unseen_label_to_the_nearest_seen_one():
 @pytest.mark.parametrize("n_dims", [1, 5])
 def test_map_of_two_labels(seen, n_dims):
     vectors = np.arange(2.0 * n_dims).reshape(2, n_dims)
-    figure = figures.label_map(vectors, np.zeros((2, 1)), ["a", "b"], seen)
+    figure = label_figures.label_map({"a": vectors, "b": np.zeros((2, 1))}, ["a", "b"], seen)
     assert sum(len(points.get_offsets()) for points in figure.axes[0].collections) == 2
     assert len(figure.axes[0].lines) == (seen == [True, False])
 
 
 def test_map_refuses_a_name_too_many():
     with pytest.raises(ValueError, match="names: 3 names"):
-        figures.label_map(np.eye(2), np.eye(2), list("abc"), [True, False])
+        label_figures.label_map({"a": np.eye(2)}, list("abc"), [True, False])
 
 
 @pytest.mark.parametrize(
@@ -151,7 +153,7 @@ def test_save_refuses_other_kinds_and_writes_nothing(tmp_path):
 
 def test_global_settings_stay_as_they_are():
     before = dict(matplotlib.rcParams)
-    figures.to_svg(figures.label_map(np.eye(3), np.eye(3), list("abc"), [True, False, True]))
+    figures.to_svg(label_figures.label_map({"a": np.eye(3)}, list("abc"), [True, False, True]))
     assert dict(matplotlib.rcParams) == before
 
 
@@ -166,3 +168,19 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", no_matplotlib)
     with pytest.raises(ImportError, match=r'Install the extra: pip install "unseen\[plots\]"'):
         figures.contributions(_explanation([1.0]))
+
+
+@pytest.mark.parametrize("n_seen", [0, 2, 3])
+def test_relation_map_shows_every_pair_and_leaves_the_diagonal_blank(n_seen):
+    R = np.array([[1.0, 0.2, 0.4], [0.2, 1.0, 0.1], [0.4, 0.1, 1.0]])
+    axes = label_figures.relation_map(R, ["a", "b", "c"], n_seen).axes[0]
+    shown = np.ma.filled(axes.images[0].get_array(), np.nan)
+    np.testing.assert_array_equal(np.isnan(shown), np.eye(3, dtype=bool))
+    assert shown[0, 2] == 0.4
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b", "c"]
+    assert len(axes.lines) == (2 if n_seen == 2 else 0)
+
+
+def test_relation_map_refuses_a_name_too_few():
+    with pytest.raises(ValueError, match=r"relations: shape \(3, 3\) for 2 names"):
+        label_figures.relation_map(np.eye(3), ["a", "b"], 1)

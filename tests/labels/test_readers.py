@@ -142,13 +142,20 @@ def test_words_that_are_no_utf8_are_kept_as_bytes(tmp_path: Path) -> None:
 
 def test_more_than_one_block(tmp_path: Path) -> None:
     words, vectors = [f"w{i}" for i in range(10_000)], np.arange(20_000, dtype=np.float32).reshape(-1, 2)
-    seen: list[tuple[int, int | None]] = []
-    for content in (text(words, vectors), binary(words, vectors), npz(words, vectors)):
+    for content in (
+        text(words, vectors),
+        binary(words, vectors),
+        npz(words, vectors),
+        gzip.compress(text(words, vectors)),
+        zipped(a_txt=text(words, vectors)),
+    ):
         (tmp_path / "t").write_bytes(content)
-        blocks = list(read_vectors(tmp_path / "t", progress=lambda *at: seen.append(at)))
+        seen: list[tuple[int, int | None]] = []
+        blocks = list(read_vectors(tmp_path / "t", progress=lambda *at, seen=seen: seen.append(at)))
         assert len(blocks) > 1
         np.testing.assert_array_equal(np.concatenate([block.vectors for block in blocks]), vectors)
-    assert seen[-1][0] == seen[-1][1]
+        assert seen == sorted(seen)
+        assert seen[-1][0] == seen[-1][1]
 
 
 def test_a_member_is_chosen_by_name_or_dimension(tmp_path: Path) -> None:

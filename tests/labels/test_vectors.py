@@ -1,5 +1,6 @@
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -73,11 +74,19 @@ def test_a_file_is_converted_once(path: Path, monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_array_equal(open_vectors(str(path))["cat"], [3.5, -4])
 
 
-def test_a_changed_file_is_converted_again_and_the_old_table_goes(path: Path, cache: Path) -> None:
-    open_vectors(path)
+def test_a_changed_file_is_converted_again(path: Path, cache: Path) -> None:
+    before = open_vectors(path)
     path.write_text("dog 7 7\n")
     os.utime(path, ns=(1, 1))
     np.testing.assert_array_equal(open_vectors(path)["dog"], [7, 7])
+    np.testing.assert_array_equal(before["dog"], [1, 2])
+
+
+def test_old_tables_of_a_file_go_when_nobody_uses_them(path: Path, cache: Path) -> None:
+    open_vectors(path)
+    os.utime(tables(cache)[0], (0, 0))
+    path.write_text("dog 7 7\n")
+    open_vectors(path)
     assert len(tables(cache)) == 1
 
 
@@ -106,13 +115,15 @@ def test_a_damaged_table_is_made_again(path: Path, cache: Path, file: str) -> No
 
 
 def test_what_a_killed_process_left_is_cleared(path: Path, cache: Path) -> None:
-    old, young = cache / "vectors" / ".x.part", cache / "vectors" / ".y.part"
-    for directory in (old, young):
+    open_vectors(path)
+    name = tables(cache)[0].name
+    shutil.rmtree(tables(cache)[0])
+    own, old, young = (cache / "vectors" / f".{part}.part" for part in (f"{name}.0", "x", "y"))
+    for directory in (own, old, young):
         directory.mkdir(parents=True)
     os.utime(old, (0, 0))
     open_vectors(path)
-    assert not old.exists()
-    assert young.exists()
+    assert [own.exists(), old.exists(), young.exists()] == [False, False, True]
 
 
 def test_two_processes_may_convert_at_once(path: Path) -> None:
@@ -195,7 +206,7 @@ def test_official_archives_are_fetched_once_and_then_may_go(
 
 
 def test_without_the_data_package_its_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_WHEEL", "no_such_package_at_all")
+    monkeypatch.setattr("unseen.labels._glove._WHEEL", "no_such_package_at_all")
     with pytest.raises(ImportError, match=r'pip install "unseen\[words\]"'):
         open_vectors("glove")
 

@@ -37,7 +37,7 @@ def build_table(target: Path, blocks: Callable[[], Iterable[Block]]) -> None:
     with locked(target.with_name(f".{target.name}.lock")):
         if is_whole(target):
             return
-        _remove_abandoned(target.parent)
+        _remove_abandoned(target)
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
         try:
             temporary.mkdir()
@@ -55,16 +55,18 @@ def is_whole(directory: Path) -> bool:
         needed = meta["n_rows"] * meta["dim"] * np.dtype(meta["dtype"]).itemsize
         vectors = (directory / "vectors.bin").stat().st_size == needed
         words = (directory / "words.bin").stat().st_size == meta["n_bytes"]
-        return bool(meta["format"] == FORMAT and vectors and words)
+        index = all((directory / f"{name}.npy").is_file() for name in ("offsets", "hashes", "rows"))
+        return bool(meta["format"] == FORMAT and vectors and words and index)
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
-def _remove_abandoned(directory: Path) -> None:
-    """Clear what a killed process left behind."""
-    for part in directory.glob(".*.part"):
+def _remove_abandoned(target: Path) -> None:
+    """Clear what killed processes left behind: at once for this table, whose lock is held, else in time."""
+    for part in target.parent.glob(".*.part"):
         with suppress(OSError):
-            if time.time() - part.stat().st_mtime > _ABANDONED:
+            own = part.name.startswith(f".{target.name}.")
+            if own or time.time() - part.stat().st_mtime > _ABANDONED:
                 shutil.rmtree(part, ignore_errors=True)
 
 

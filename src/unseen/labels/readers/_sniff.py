@@ -18,6 +18,7 @@ from unseen.labels.readers._tables import read_npz, read_safetensors
 from unseen.labels.readers._text import Header, parse_header, read_csv, read_text, split, trailing_numbers
 
 _PEEK = 1 << 16
+_TELL = 1 << 20
 _NUMERIC = frozenset(b"0123456789+-.eEinfatyINFATY \t\r")
 _KNOWN = "Pass GloVe, word2vec or fastText vectors, or a .npz, .safetensors or .csv table."
 
@@ -64,6 +65,8 @@ def read_vectors(
     with path.open("rb") as raw:
         file = _Counted(raw, path.stat().st_size, progress)
         start = _peek(raw)
+        if not start.startswith(b"PK"):
+            file.span = (0, file.size)
         if start[:4] == b"PK\x03\x04" or start[:4] == b"PK\x05\x06":
             yield from _read_zip(path, file, member, dim)
         elif start[8:9] == b"{" and int.from_bytes(start[:8], "little") < file.size:
@@ -73,7 +76,7 @@ def read_vectors(
                 yield from _read_stream(cast(IO[bytes], gzip.GzipFile(fileobj=file)), str(path))
         else:
             yield from _read_stream(io.BufferedReader(file, 1 << 20), str(path))
-        file.report(file.size, file.size)
+        file.report(file.size)
 
 
 class _Counted(io.RawIOBase):
@@ -81,7 +84,19 @@ class _Counted(io.RawIOBase):
 
     def __init__(self, raw: IO[bytes], size: int, progress: Progress | None) -> None:
         self.raw, self.size = raw, size
-        self.report = progress or (lambda done, total: None)
+        self.progress = progress or (lambda done, total: None)
+        self.span: tuple[int, int] | None = None  # first byte of what is read, and how many there are
+        self.told = 0
+
+    def report(self, done: int) -> None:
+        """Tell how much of the span has been read, at most once a megabyte."""
+        if self.span is None:
+            return
+        total = self.span[1]
+        done = min(max(done - self.span[0], 0), total)
+        if done - self.told >= _TELL or (done == total and self.told < total):
+            self.told = done
+            self.progress(done, total)
 
     def readable(self) -> bool:
         return True
@@ -91,7 +106,7 @@ class _Counted(io.RawIOBase):
 
     def readinto(self, buffer: object) -> int:
         count = cast(io.BufferedReader, self.raw).readinto(buffer)  # type: ignore[arg-type]
-        self.report(min(self.raw.tell(), self.size), self.size)
+        self.report(self.raw.tell())
         return count
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
@@ -128,9 +143,12 @@ def _read_zip(path: Path, file: _Counted, member: str | None, dim: int | None) -
     with _unpacking(str(path)), zipfile.ZipFile(cast(IO[bytes], file)) as archive:
         names = [info.filename for info in archive.infolist() if _is_table(info)]
         if names and all(name.endswith(".npy") for name in names):
+            file.span = (0, file.size)
             yield from read_npz(path)
             return
         name = _choose(names, member, dim, str(path))
+        info = archive.getinfo(name)
+        file.span = (info.header_offset, info.compress_size)
         with archive.open(name) as stream:
             yield from _read_stream(stream, f"{path}:{name}")
 

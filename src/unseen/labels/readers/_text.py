@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import IO, NamedTuple
@@ -114,9 +115,11 @@ def _numbers(
     numbers: list[bytes], words: list[bytes], dim: int, file: str, places: list[int]
 ) -> NDArray[np.float32]:
     try:
-        parsed = np.fromstring(b" ".join(numbers), sep=" ", dtype=np.float32)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # how older numpy reports a wrong number
+            parsed = np.fromstring(b" ".join(numbers), sep=" ", dtype=np.float32)
         return parsed.reshape(len(numbers), dim)
-    except ValueError:
+    except (ValueError, DeprecationWarning):
         _find_wrong_number(numbers, words, file, places)
         raise
 
