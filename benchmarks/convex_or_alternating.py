@@ -2,25 +2,23 @@
 
     python -m benchmarks.convex_or_alternating [--data DIR] [--features resnet50|efficientnet_lite0] [--rank 5]
 
-With ``--data`` on PASCAL VOC2007: a folder with ``voc2007_<features>.npz`` (arrays ``features`` and ``image_id``),
-``voc2007_labels.csv`` (image_id, split, ..., a column a class) and ``voc20_glove6B_300d.csv`` (name, numbers).
-Without it on simulated scenes. Nothing is tuned: rank and beta are given, gamma = 0.
+With ``--data`` on PASCAL VOC2007 (see `benchmarks.voc2007`), without it on simulated scenes. Nothing is tuned:
+rank and beta are given, gamma = 0.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 import warnings
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
-from unseen import TAEP, LabelSpace, make_tagged_scenes
+from benchmarks.voc2007 import read_voc2007
+from unseen import TAEP, make_tagged_scenes
 from unseen.evaluation.protocol import (
     alternating_split,
     evaluate,
@@ -28,19 +26,6 @@ from unseen.evaluation.protocol import (
     training_view,
     zero_shot_view,
 )
-
-
-def read_voc(folder: Path, features: str):
-    with (folder / "voc2007_labels.csv").open() as file:
-        header, *rows = csv.reader(file)
-    names, Y = header[-20:], np.array([row[-20:] for row in rows], dtype=np.int8)
-    train = np.array([row[1] == "trainval" for row in rows])
-    with np.load(folder / f"voc2007_{features}.npz") as archive:
-        X = archive["features"].astype(np.float32)
-    with (folder / "voc20_glove6B_300d.csv").open() as file:
-        vectors = {row[0]: np.array(row[1:], dtype=float) for row in csv.reader(file)}
-    space = LabelSpace(names, [vectors[name] for name in names])
-    return X[train], Y[train], X[~train], Y[~train], space
 
 
 def simulated():
@@ -56,7 +41,7 @@ def main() -> None:
     parser.add_argument("--beta", type=float, default=10.0)
     parser.add_argument("--iterations", type=int, default=20, help="of the alternation")
     args = parser.parse_args()
-    X, Y, X_test, Y_test, space = read_voc(args.data, args.features) if args.data else simulated()
+    X, Y, X_test, Y_test, space = read_voc2007(args.data, args.features) if args.data else simulated()
     split = alternating_split(space.names)
     seen, unseen = space.select(split.seen_names), space.select(split.unseen_names)
     train = training_view(X, Y, split)

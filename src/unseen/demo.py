@@ -36,13 +36,14 @@ from unseen.evaluation.protocol import (
     zero_shot_view,
 )
 from unseen.evaluation.search import class_holdout_search
+from unseen.labels.relate import PRESETS
 from unseen.taep import TAEP
 
 __all__ = ["DemoResult", "Reporter", "run_demo"]
 
 Relations = NDArray[np.float64] | None
 
-_SOURCES: Final[dict[str, Any]] = {"TAEP-H": "hierarchy", "TAEP-C": "hit counts"}
+_SOURCES: Final[dict[str, Any]] = {name: source for name, source in PRESETS.items() if source is not None}
 _GRID: Final[dict[str, Sequence[float]]] = {"beta": (1.0, 10.0), "rank": (4, 8), "gamma": (0.0, 0.1)}
 _QUICK_GRID: Final[dict[str, Sequence[float]]] = {"beta": (3.0,), "rank": (4, 7), "gamma": (0.1,)}
 _LAM: Final = (0.3, 1.0)

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.labels.hitcounts import count_tag_sets, read_hit_counts
+from unseen.labels.flickr import flickr_hit_counts
+from unseen.labels.hitcounts import HitCounts, count_tag_sets, read_hit_counts
 from unseen.labels.relations import combine, from_hit_counts, from_path_lengths
 from unseen.labels.wordnet import path_lengths
 
@@ -43,7 +44,8 @@ def relate(labels: Sequence[str], sources: str | Path | Sequence[str | Path]) ->
         The labels, for `TAEP.fit` the seen ones followed by the unseen ones.
     sources : str, Path or a sequence of them
         "wordnet" (``1 / (path + 1)``), a CSV matrix of hit counts, or a text file of tag sets, one photo's tags a
-        line (both ``HC(i, j) / (HC(i) + HC(j))``). A weight may follow: "wordnet=2".
+        line, or "flickr" for live counts with the key of FLICKR_API_KEY (all ``HC(i, j) / (HC(i) + HC(j))``). A
+        weight may follow: "wordnet=2".
 
     Returns
     -------
@@ -79,12 +81,21 @@ def _one_source(labels: Sequence[str], source: str) -> Relations:
     if source.lower() == "wordnet":
         paths = path_lengths(labels)
         return Relations(from_path_lengths(paths), (paths.source,))
-    path = Path(source)
+    counts = flickr_hit_counts(labels) if source.lower() == "flickr" else _read_counts(labels, Path(source))
+    problems = counts.problems()
+    in_words = "; ".join(str(problems).splitlines())
+    if problems.unknown or problems.impossible or problems.asymmetric or problems.excessive:
+        raise ValueError(
+            f"sources: the counts of {source!r} give no relations: {in_words}. Mend the file, or choose how with "
+            f"unseen.labels.hitcounts.read_hit_counts(path, labels, repair=...)."
+        )
+    return Relations(from_hit_counts(counts), (f"{source} ({in_words})" if problems else source,))
+
+
+def _read_counts(labels: Sequence[str], path: Path) -> HitCounts:
     if not path.is_file():
         raise ValueError(
-            f"sources: {source!r} is neither 'wordnet' nor a file. Pass a CSV matrix or a file of tags."
+            f"sources: {str(path)!r} is neither 'wordnet' nor a file nor 'flickr'. Pass a CSV matrix of hit counts "
+            f"or a text file of tag sets."
         )
-    counts = read_hit_counts(path, labels) if path.suffix.lower() == ".csv" else count_tag_sets(path, labels)
-    problems = counts.problems()
-    words = f"{source}: {problems}" if problems else source
-    return Relations(from_hit_counts(counts), (words,))
+    return read_hit_counts(path, labels) if path.suffix.lower() == ".csv" else count_tag_sets(path, labels)

@@ -1,0 +1,53 @@
+"""The diagnosis: neighbours by cosine, orphans by chance."""
+
+import numpy as np
+import pytest
+
+from unseen import LabelSpace, make_tagged_scenes
+from unseen.labels.diagnosis import diagnose
+
+
+def space(names, vectors):
+    return LabelSpace(names.split(), vectors)
+
+
+def test_neighbours_are_the_nearest_by_cosine_best_supported_label_first():
+    seen = space("a b c", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    unseen = space("p q", [[0.2, 1.0, 0.5], [5.0, 0.1, 0.0]])
+    found = diagnose(seen, unseen, center=False, top=2)
+    assert [label.name for label in found.labels] == ["q", "p"]
+    p = found.labels[1]
+    assert [name for name, _ in p.neighbours] == ["b", "c"]
+    assert p.neighbours[0][1] == pytest.approx(1.0 / np.sqrt(1.29))
+
+
+def test_unrelated_vectors_are_orphans_about_half_of_the_time_and_copies_never():
+    rng = np.random.default_rng(0)
+    orphans = copies = 0
+    for _ in range(40):
+        seen = LabelSpace([f"s{i}" for i in range(20)], rng.standard_normal((20, 40)))
+        near = seen.vectors[:5] + 0.1 * rng.standard_normal((5, 40))
+        unseen = LabelSpace([f"u{i}" for i in range(10)], np.vstack([near, rng.standard_normal((5, 40))]))
+        found = {label.name: label.orphan for label in diagnose(seen, unseen).labels}
+        copies += sum(found[f"u{i}"] for i in range(5))
+        orphans += sum(found[f"u{i}"] for i in range(5, 10))
+    assert copies == 0
+    assert orphans > 0.35 * 200  # chance is exceeded by half of them, less where the copies stretch the spread
+
+
+def test_orphans_are_listed_and_the_level_is_stated():
+    data = make_tagged_scenes(10, 10)
+    found = diagnose(data.seen_labels, data.unseen_labels)
+    assert set(found.orphans) == {label.name for label in found.labels if label.neighbours[0][1] <= found.chance}
+
+
+def test_one_seen_and_one_unseen_label_can_be_diagnosed():
+    found = diagnose(space("a", [[1.0, 0.0]]), space("b", [[0.9, 0.1]]), center=False)
+    assert found.labels[0].neighbours[0][0] == "a"
+
+
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match="top: 0 was given"):
+        diagnose(space("a", [[1.0, 0.0]]), space("b", [[0.9, 0.1]]), top=0)
+    with pytest.raises(ValueError, match="dimensions"):
+        diagnose(space("a", [[1.0, 0.0]]), space("b", [[0.9, 0.1, 0.3]]))
