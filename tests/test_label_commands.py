@@ -59,7 +59,7 @@ def test_relations_need_no_vectors(tmp_path):
     [
         (["relations", "--seen", " , "], "--seen: ' , ' holds no name"),
         (["relations", "--seen", "dog, dog"], "'dog' given more than once"),
-        (["relations", "--seen", "dog", "--source", "nowhere.csv"], "neither 'wordnet' nor a file"),
+        (["relations", "--seen", "dog", "--source", "nowhere.csv"], "neither 'wordnet', 'flickr' nor a file"),
         (["show", "--seen", "dog", "--vectors", "nowhere.txt"], "nowhere.txt"),
         (["show", "--seen", "dog", "--output", "/"], "--output: '/' is a directory"),
     ],

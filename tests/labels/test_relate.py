@@ -62,7 +62,7 @@ def test_a_label_without_hits_is_reported(tmp_path):
     ("sources", "message"),
     [
         ([], "sources: none was given"),
-        ("nowhere.csv", "sources: 'nowhere.csv' is neither 'wordnet' nor a file"),
+        ("nowhere.csv", "sources: 'nowhere.csv' is neither 'wordnet', 'flickr' nor a file"),
         ("wordnet=heavy", "'heavy' is no weight"),
         ("wordnet=-1", "weights: "),
     ],

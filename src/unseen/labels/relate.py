@@ -95,7 +95,7 @@ def _one_source(labels: Sequence[str], source: str) -> Relations:
 def _read_counts(labels: Sequence[str], path: Path) -> HitCounts:
     if not path.is_file():
         raise ValueError(
-            f"sources: {str(path)!r} is neither 'wordnet' nor a file nor 'flickr'. Pass a CSV matrix of hit counts "
+            f"sources: {str(path)!r} is neither 'wordnet', 'flickr' nor a file. Pass a CSV matrix of hit counts "
             f"or a text file of tag sets."
         )
     return read_hit_counts(path, labels) if path.suffix.lower() == ".csv" else count_tag_sets(path, labels)
