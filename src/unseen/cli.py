@@ -9,13 +9,15 @@ import typer
 from rich.markup import escape
 
 from unseen import __version__
-from unseen.terminal import check_output, one_line_errors, open_console, print_table, show_progress
+from unseen.terminal import check_output, one_line_errors, open_console, print_table, show_if_slow, show_progress
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from unseen._demo_result import DemoResult
     from unseen.evaluation.report import Report
+    from unseen.labels.encoders import TextEncoder
+    from unseen.labels.vectors import WordVectors
 
 app = typer.Typer(
     name="unseen",
@@ -83,7 +85,7 @@ def labels_show(seen: _Seen, unseen: _Unseen = "", vectors: _Vectors = "glove", 
         from unseen import label_pages as pages
         from unseen.labels.space import LabelSpace
 
-        labels = LabelSpace([*known, *others], vectors)
+        labels = LabelSpace([*known, *others], _open_vectors(vectors))
         print_table(open_console(), pages.vectors_table(labels, len(known)))
         if output is not None:
             report = _labels_report(known, others)
@@ -126,7 +128,7 @@ def labels_diagnose(
         from unseen.labels.relate import relate
         from unseen.labels.space import LabelSpace
 
-        labels = LabelSpace([*known, *others], vectors)
+        labels = LabelSpace([*known, *others], _open_vectors(vectors))
         diagnosis = diagnose(labels.select(known), labels.select(others))
         relations = relate(labels.names, source) if source else None
         print_table(open_console(), pages.diagnosis_table(diagnosis))
@@ -146,6 +148,13 @@ def _names(seen: str, unseen: str, output: Path | None) -> tuple[list[str], list
     from unseen.label_pages import read_names
 
     return read_names(seen, "--seen"), read_names(unseen, "--unseen") if unseen else []
+
+
+def _open_vectors(source: str) -> WordVectors | TextEncoder:
+    from unseen.labels.sources import open_source
+
+    with show_if_slow(open_console(), f"getting the vectors {source!r}, once") as progress:
+        return open_source(source, progress=progress)
 
 
 def _labels_report(seen: list[str], unseen: list[str]) -> Report:

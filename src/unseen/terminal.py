@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,6 +101,31 @@ def show_progress(console: Console) -> Iterator[_Lines | _Bars]:
         bars = _Bars(progress)
         yield bars
         bars.finish()
+
+
+@contextmanager
+def show_if_slow(console: Console, title: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Yield a ``progress(done, total)`` that shows nothing unless it is called.
+
+    Parameters
+    ----------
+    console : Console
+        Where to.
+    title : str
+        What takes the time.
+    """
+    with show_progress(console) as reporter:
+        begun = False
+
+        def progress(done: int, total: int | None) -> None:
+            nonlocal begun
+            if not begun:
+                reporter.stage(title)
+                begun = True
+            if total:
+                reporter.step(done, total)
+
+        yield progress
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unseen.download import Progress
 from unseen.labels.encoders import TextEncoder, open_encoder
 from unseen.labels.names import Resolution, as_phrase, name_vectors, resolve_names
 from unseen.labels.vectors import WordVectors, open_vectors, vector_sources
@@ -32,7 +33,7 @@ class LabelVectors(NamedTuple):
     source: str
 
 
-def open_source(source: Source | None = None) -> WordVectors | TextEncoder:
+def open_source(source: Source | None = None, *, progress: Progress | None = None) -> WordVectors | TextEncoder:
     """Open a source of label vectors.
 
     Parameters
@@ -43,6 +44,8 @@ def open_source(source: Source | None = None) -> WordVectors | TextEncoder:
         - ``"use"``, an .onnx file, a directory with one, or the name of a sentence-transformers model: see
           `open_encoder`.
         - An open table or encoder, which is returned as it is.
+    progress : callable, optional
+        Called as ``progress(done, total)``, in bytes, while a table is downloaded or converted on first use.
 
     Returns
     -------
@@ -67,7 +70,7 @@ def open_source(source: Source | None = None) -> WordVectors | TextEncoder:
         return open_encoder(source)
     archive = Path(str(source).rpartition(":")[0])
     if source in vector_sources() or path.is_file() or path.suffix in _TABLES or archive.is_file():
-        return open_vectors(source)
+        return open_vectors(source, progress=progress)
     try:
         return open_encoder(str(source))
     except ImportError as error:
