@@ -77,3 +77,44 @@ def test_a_file_of_names_that_is_no_text_is_refused(tmp_path):
     done = run("relations", "--seen", path)
     assert done.exit_code == 2
     assert "no text in UTF-8" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["names", "names.txt"])
+def test_a_file_is_a_file_whatever_it_is_called(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes("\ufeffdog\ncat\n".encode())
+    done = run("relations", "--seen", path)
+    assert done.exit_code == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines() if "seen" in line][:2] == ["dog", "cat"]
+
+
+def test_a_file_that_is_not_there_is_no_label():
+    done = run("relations", "--seen", "missing.txt")
+    assert done.exit_code == 2
+    assert "there is no file 'missing.txt'" in done.stderr
+
+
+def test_a_long_list_of_names_is_no_file_name():
+    done = run("relations", "--seen", ", ".join(["dog", "cat", "st. bernard"] * 100))
+    assert done.exit_code == 2
+    assert "given more than once" in done.stderr
+
+
+def test_unknown_names_can_be_skipped(vectors):
+    done = run("show", "--seen", "dog, qwrtz", "--vectors", vectors, "--missing", "skip")
+    assert done.exit_code == 0, done.stderr
+    assert "qwrtz" not in done.stdout
+    assert "dog" in done.stdout
+
+
+def test_a_sense_can_be_given_and_a_half_one_is_refused():
+    done = run("relations", "--seen", "dog, cat", "--sense", "dog=")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("unseen labels relations: --sense: dog= was given")
+
+
+def test_a_file_without_any_of_the_labels_is_refused(tmp_path):
+    path = tmp_path / "tags.txt"
+    path.write_bytes(bytes(range(1, 256)) * 20)
+    done = run("relations", "--seen", "dog, cat", "--source", path)
+    assert done.exit_code == 2

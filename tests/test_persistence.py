@@ -1,6 +1,7 @@
 import ast
 import json
 import re
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -203,3 +204,12 @@ def test_nothing_in_the_package_imports_a_pickler() -> None:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 is_joblib = isinstance(node.func.value, ast.Name) and node.func.value.id == "joblib"
                 assert not (is_joblib and node.func.attr in ("dump", "load")), source
+
+
+def test_the_base_class_finds_the_class_of_a_file_in_a_fresh_process(tmp_path):
+    data = make_tagged_scenes(60, 5)
+    path = tmp_path / "model.safetensors"
+    TAEP(tol=0.1).fit(data.X_train, data.Y_train).save(path)
+    code = f"from unseen import ZeroShotTagger; print(type(ZeroShotTagger.load({str(path)!r})).__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "TAEP", done.stderr

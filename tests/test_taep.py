@@ -183,3 +183,36 @@ def test_features_of_any_size_are_normalised(scenes, training, factor):
 def test_bad_parameters_are_named(scenes, training, parameter, value):
     with pytest.raises(ValueError, match=f"^{parameter}: "):
         fit(training, scenes, **{parameter: value})
+
+
+def test_a_fitted_model_does_not_change_with_its_parameters(scenes, training):
+    model = fit(training, scenes, rank=4)
+    before = model.decision_function(scenes.X_test, "all")
+    model.set_params(normalize=False, center=False, beta=1.0)
+    np.testing.assert_array_equal(model.decision_function(scenes.X_test, "all"), before)
+
+
+@pytest.mark.parametrize("beta", [1e-2, 1e-4])
+def test_separable_data_and_a_small_beta_do_not_ask_for_digits_of_nothing(scenes, beta):
+    few = slice(0, 60)
+    Y = scenes.Y_train[few][:, scenes.seen]
+    model = TAEP(rank=6, beta=beta).fit(scenes.X_train[few], Y, scenes.seen_labels, scenes.unseen_labels)
+    assert model.relative_gap_ <= 1e-3
+    assert model.n_epochs_ < 5000
+
+
+@pytest.mark.parametrize("weight", ["gamma", "lam"])
+def test_very_strong_regularisers_are_solved_without_overflow(scenes, training, weight):
+    R = scenes.relations("hierarchy")
+    model = fit(training, scenes, relations=R, rank=4, **{weight: 1e3})
+    assert np.isfinite(model.objective_)
+    assert model.relative_gap_ <= 1e-3
+    with pytest.raises(ValueError, match=f"^{weight}: "):
+        fit(training, scenes, relations=R, **{weight: 1e10})
+
+
+@pytest.mark.parametrize(("dtype", "factor"), [(np.float32, 1e-40), (np.float32, 1e37), (np.float64, 1e-310)])
+def test_features_out_of_range_are_refused(training, dtype, factor):
+    X = (training.X.astype(np.float64) * factor).astype(dtype)
+    with pytest.raises(ValueError, match=r"^X: the largest entry of row 0 is .* Rescale X"):
+        TAEP().fit(X, training.Y)

@@ -1,16 +1,19 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from unseen import LabelSpace
+from unseen.labels.relate import Relations
 from unseen.validation import (
     Labels,
     check_annotations,
     check_choice,
     check_count,
+    check_flag,
     check_labels,
     check_names,
     check_number,
@@ -167,6 +170,37 @@ class TestLabels:
 def test_relations_are_made_exactly_symmetric(R):
     R = R + R.T
     R[0, 1] *= 1 + 1e-12
-    checked = check_relations(R, 4)
+    checked = check_relations(R, ("a", "b", "c", "d"))
     np.testing.assert_array_equal(checked, checked.T)
     np.testing.assert_allclose(checked, R, rtol=1e-9)
+
+
+def test_relations_with_names_are_put_into_the_order_of_the_labels():
+    R = np.array([[1.0, 0.2, 0.4], [0.2, 1.0, 0.1], [0.4, 0.1, 1.0]])
+    order = [2, 0, 1]
+    frame = pd.DataFrame(R[np.ix_(order, order)], index=list("cab"), columns=list("cab"))
+    np.testing.assert_array_equal(check_relations(frame, ("a", "b", "c")), R)
+    with pytest.raises(ValueError, match="relations: 1 unknown label: 'd'"):
+        check_relations(frame, ("a", "b", "d"))
+
+
+def test_relations_may_be_sparse_or_carry_their_sources():
+    R = np.eye(2)
+    np.testing.assert_array_equal(check_relations(sp.csr_array(R), ("a", "b")), R)
+    np.testing.assert_array_equal(check_relations(Relations(R, ("here",)), ("a", "b")), R)
+
+
+def test_missing_values_of_pandas_are_unknown_annotations():
+    Y = pd.DataFrame({"a": [1, 0, None], "b": [0, 1, 1]}, dtype="Int64")
+    np.testing.assert_array_equal(check_annotations(Y, 3).T, [[1, -1], [-1, 1], [0, 1]])
+
+
+def test_names_that_differ_by_blanks_are_the_same():
+    with pytest.raises(ValueError, match="'dog' given more than once"):
+        check_names(["dog", " dog"], "names")
+
+
+@pytest.mark.parametrize("value", ["no", None, 1, 0.0])
+def test_flags_are_true_or_false(value):
+    with pytest.raises(ValueError, match=r"^center: .* Pass True or False"):
+        check_flag(value, "center")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from unseen._demo_result import DemoResult
     from unseen.evaluation.report import Report
     from unseen.labels.encoders import TextEncoder
+    from unseen.labels.space import LabelSpace
     from unseen.labels.vectors import WordVectors
 
 app = typer.Typer(
@@ -68,24 +69,35 @@ app.add_typer(labels_app, name="labels")
 _Seen = Annotated[str, typer.Option("--seen", help="Annotated labels: names with commas, or a file of names.")]
 _Unseen = Annotated[str, typer.Option("--unseen", help="Labels nobody annotated: names, or a file of names.")]
 _Vectors = Annotated[str, typer.Option("--vectors", help="Source: glove, use, glove-6b-300d, or a file.")]
+_Missing = Annotated[
+    str, typer.Option("--missing", help="Names that the vectors do not know: error, mean (of all words) or skip.")
+]
+_Senses = Annotated[list[str], typer.Option("--sense", help="WordNet sense of a label: plant=plant.n.02.")]
 _Sources = Annotated[
     list[str],
     typer.Option("--source", help="wordnet, a CSV of hit counts or a file of tag sets; weighted: wordnet=2."),
 ]
 _WORDNET: list[str] = ["wordnet"]
-_NO_SOURCES: list[str] = []
+_NONE: list[str] = []
 _Output = Annotated[Path | None, typer.Option("--output", help="HTML file for a page with figures.")]
 
 
 @labels_app.command("show")
-def labels_show(seen: _Seen, unseen: _Unseen = "", vectors: _Vectors = "glove", output: _Output = None) -> None:
+def labels_show(
+    seen: _Seen,
+    unseen: _Unseen = "",
+    vectors: _Vectors = "glove",
+    missing: _Missing = "error",
+    output: _Output = None,
+) -> None:
     """Show what stands for each label and which labels are near each other; --output draws the label map."""
     with one_line_errors("labels show"):
         known, others = _names(seen, unseen, output)
         from unseen import label_pages as pages
         from unseen.labels.space import LabelSpace
 
-        labels = LabelSpace([*known, *others], _open_vectors(vectors))
+        labels = LabelSpace([*known, *others], _open_vectors(vectors), missing=missing)
+        known, others = _kept(known, labels), _kept(others, labels)
         print_table(open_console(), pages.vectors_table(labels, len(known)))
         if output is not None:
             report = _labels_report(known, others)
@@ -95,7 +107,11 @@ def labels_show(seen: _Seen, unseen: _Unseen = "", vectors: _Vectors = "glove", 
 
 @labels_app.command("relations")
 def labels_relations(
-    seen: _Seen, unseen: _Unseen = "", source: _Sources = _WORDNET, output: _Output = None
+    seen: _Seen,
+    unseen: _Unseen = "",
+    source: _Sources = _WORDNET,
+    sense: _Senses = _NONE,
+    output: _Output = None,
 ) -> None:
     """Show how labels are related by WordNet or by hit counts; --output draws the matrix."""
     with one_line_errors("labels relations"):
@@ -104,7 +120,7 @@ def labels_relations(
         from unseen.labels.relate import relate
 
         names = (*known, *others)
-        relations = relate(names, source)
+        relations = relate(names, source, senses=_senses(sense))
         print_table(open_console(), pages.relations_table(relations, names, len(known)))
         if output is not None:
             report = _labels_report(known, others)
@@ -117,7 +133,9 @@ def labels_diagnose(
     seen: _Seen,
     unseen: _Unseen,
     vectors: _Vectors = "glove",
-    source: _Sources = _NO_SOURCES,
+    missing: _Missing = "error",
+    source: _Sources = _NONE,
+    sense: _Senses = _NONE,
     output: _Output = None,
 ) -> None:
     """Tell which unseen labels have seen ones to learn from, and which are orphans; --output writes it all."""
@@ -128,9 +146,10 @@ def labels_diagnose(
         from unseen.labels.relate import relate
         from unseen.labels.space import LabelSpace
 
-        labels = LabelSpace([*known, *others], _open_vectors(vectors))
+        labels = LabelSpace([*known, *others], _open_vectors(vectors), missing=missing)
+        known, others = _kept(known, labels), _kept(others, labels)
         diagnosis = diagnose(labels.select(known), labels.select(others))
-        relations = relate(labels.names, source) if source else None
+        relations = relate(labels.names, source, senses=_senses(sense)) if source else None
         print_table(open_console(), pages.diagnosis_table(diagnosis))
         if output is not None:
             report = _labels_report(known, others)
@@ -145,9 +164,28 @@ def _names(seen: str, unseen: str, output: Path | None) -> tuple[list[str], list
     """Read both lists of names; an output that cannot be written is refused before the work."""
     if output is not None:
         check_output(output)
+        from unseen.evaluation.figures import require_matplotlib
+
+        require_matplotlib()
     from unseen.label_pages import read_names
 
     return read_names(seen, "--seen"), read_names(unseen, "--unseen") if unseen else []
+
+
+def _kept(names: list[str], labels: LabelSpace) -> list[str]:
+    """Names that have a vector: all of them, unless unknown ones are skipped."""
+    kept = [name for name in names if name in labels]
+    if names and not kept:
+        raise ValueError(f"--missing: skipping leaves none of {', '.join(names)}. Choose other vectors.")
+    return kept
+
+
+def _senses(given: list[str]) -> dict[str, str]:
+    """Read options of the form label=sense."""
+    pairs = [text.rpartition("=") for text in given]
+    if any(not name.strip() or not sense.strip() for name, _, sense in pairs):
+        raise ValueError(f"--sense: {', '.join(given)} was given. Write a label and its sense: plant=plant.n.02.")
+    return {name.strip(): sense.strip() for name, _, sense in pairs}
 
 
 def _open_vectors(source: str) -> WordVectors | TextEncoder:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unseen.evaluation.label_figures import label_map, relation_map
 from unseen.evaluation.report import Cell, Mark, Report, Table
-from unseen.labels.diagnosis import Diagnosis
+from unseen.labels.diagnosis import FEW, Diagnosis, comparable
 from unseen.labels.relate import Relations
 from unseen.labels.space import LabelSpace
 
@@ -31,19 +30,27 @@ def read_names(given: str, option: str) -> list[str]:
     -------
     list of str
     """
-    path = Path(given)
-    if path.suffix and path.is_file():
+    if _is_file(given):
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = Path(given).read_text(encoding="utf-8-sig").splitlines()
         except UnicodeDecodeError as error:
             raise ValueError(f"{option}: {given!r} is no text in UTF-8 ({error}). Pass a name a line.") from None
         names = [line.strip() for line in lines if not line.lstrip().startswith("#")]
+    elif "," not in given and (given.endswith((".txt", ".csv")) or "/" in given):
+        raise ValueError(f"{option}: there is no file {given!r}. Pass a file of names, or names with commas.")
     else:
         names = [name.strip() for name in given.split(",")]
     names = [name for name in names if name]
     if not names:
         raise ValueError(f"{option}: {given!r} holds no name. Write for example {option} 'dog, dining table'.")
     return names
+
+
+def _is_file(given: str) -> bool:
+    try:
+        return Path(given).is_file()
+    except OSError:  # a long list of names is no file name
+        return False
 
 
 def vectors_table(labels: LabelSpace, n_seen: int) -> Table:
@@ -60,7 +67,7 @@ def vectors_table(labels: LabelSpace, n_seen: int) -> Table:
     -------
     Table
     """
-    unit = _compared(labels)
+    unit = comparable(labels)
     cosines = unit @ unit.T - 3.0 * np.eye(len(unit))
     rows: list[tuple[Cell, ...]] = []
     for i, name in enumerate(labels.names):
@@ -73,7 +80,7 @@ def vectors_table(labels: LabelSpace, n_seen: int) -> Table:
         f"{len(labels)} labels with vectors of {labels.vectors.shape[1]} dimensions ({labels.source or 'given'})",
         ("label", "", "looked up as", "rule", "nearest label"),
         tuple(rows),
-        note="Nearest: cosine of the centred vectors.",
+        note=f"Nearest: cosine of the {'centred ' if len(labels) >= FEW else ''}vectors.",
     )
 
 
@@ -134,7 +141,8 @@ def diagnosis_table(diagnosis: Diagnosis) -> Table:
         "What each unseen label can learn from",
         ("unseen label", "nearest seen labels", "verdict"),
         rows,
-        note=f"Orphan: its nearest seen label is no nearer than chance ({diagnosis.chance:.2f}) would have it.",
+        note=f"Orphan: its nearest seen label is no nearer than chance ({diagnosis.chance:.2f}) would have it."
+        + (f" With fewer than {FEW} labels the level of chance is a rough one." if diagnosis.is_rough else ""),
     )
 
 
@@ -167,8 +175,8 @@ def add_vectors(report: Report, labels: LabelSpace, n_seen: int) -> None:
     """
     report.section("Label map", "Labels that lie close together teach each other.")
     report.figure(
-        label_map({"label vectors": _compared(labels)}, labels.names, np.arange(len(labels)) < n_seen),
-        "The first two principal components of the vectors, centred and scaled to unit length.",
+        label_map({"label vectors": comparable(labels)}, labels.names, np.arange(len(labels)) < n_seen),
+        "The first two principal components of the vectors, scaled to unit length.",
         "Map of all labels, seen and unseen.",
     )
     report.table(vectors_table(labels, n_seen))
@@ -195,8 +203,3 @@ def add_relations(report: Report, relations: Relations, names: tuple[str, ...], 
         "Heat map of the relations between labels.",
     )
     report.table(relations_table(relations, names, n_seen))
-
-
-def _compared(labels: LabelSpace) -> NDArray[np.float64]:
-    """Vectors as `TAEP` compares them: centred, if that leaves anything, and of unit length."""
-    return (labels.centered() if len(labels) > 2 else labels).normalized().vectors

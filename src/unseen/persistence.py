@@ -7,6 +7,7 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from safetensors.numpy import save as serialize
 
 HEADER = "unseen-model"  # the one entry of the metadata, so that equal models are equal files
 VERSION = 1
+MODULES_OF_TAGGERS = ("unseen.taep",)  # imported before a class is looked up, so that a base class finds them all
 
 Model = TypeVar("Model")
 Tensors = dict[str, NDArray[Any]]
@@ -98,6 +100,8 @@ def _find_class(header: Any, expected: type[Model], path: Path) -> type[Model]:
             f"path: {str(path)!r} has model format {header.get('version')}, this version reads {VERSION}. "
             f"Install the version of unseen that wrote it, or fit the model again."
         )
+    for module in MODULES_OF_TAGGERS:
+        import_module(module)
     name = header.get("class")
     waiting = [expected]
     while waiting:

@@ -87,8 +87,7 @@ class TAEP(ZeroShotTagger):
     center : bool, default=True
         Subtract the mean of the label vectors given to `fit` (before scaling), also from labels asked for later.
     tol : float, default=1e-3
-        Certified relative gap to reach: ``dual_gap_ <= tol * objective_``. (Where a strong H brings the objective
-        near zero: relative to a tenth of its loss part.)
+        Certified relative gap to reach, ``relative_gap_ <= tol``.
     max_iter : int, default=200
         Most iterations over P.
     random_state : int, RandomState or None, default=0
@@ -106,8 +105,12 @@ class TAEP(ZeroShotTagger):
         No projection of this rank, U or P, has an objective below this.
     dual_gap_ : float
         ``objective_ - lower_bound_``: the certificate.
+    relative_gap_ : float
+        ``dual_gap_`` relative to the objective; or to its part without H and A, if that is smaller; or to a tenth
+        of that part or a hundredth of the loss of a model that says nothing, if these are larger: no objective
+        near zero asks for more digits than there are.
     objective_trace_ : ndarray
-        Objective after each iteration over P; never rises with the convex solver.
+        Objective after each iteration over P; with the convex solver it never rises (but for rounding).
     n_iter_, n_epochs_ : int
         Iterations over P, and passes over the images in all of them.
     projection_ : ndarray of shape (n_dims, q)
@@ -221,7 +224,7 @@ class TAEP(ZeroShotTagger):
         weights = self.duals_ @ closeness / self.beta_
         support = np.flatnonzero(weights)
         x = X.toarray() if sp.issparse(X) else X
-        x = x.astype(np.float64) * row_scale(X, self.normalize)
+        x = x.astype(np.float64) * row_scale(X, self.normalize_)
         parts = weights[support] * self._project(training[support], x.T).ravel()
         return {int(support[i]): float(parts[i]) for i in _largest_first(parts)}
 
@@ -251,10 +254,11 @@ class TAEP(ZeroShotTagger):
     def _task(self, problem: TrainingProblem) -> tuple[ProjectionProblem, Matrix]:
         """The optimisation problem in coordinates of the span of the label vectors, and the basis of that span."""
         beta = check_number(self.beta, "beta", strict=True)
-        gamma, lam = check_number(self.gamma, "gamma"), check_number(self.lam, "lam")
+        scaling = check_choice(self.scaling, "scaling", ("scale-free", "paper"))
+        most = 1e6 if scaling == "scale-free" else 1e12  # beyond, the regulariser is all there is
+        gamma, lam = check_number(self.gamma, "gamma", high=most), check_number(self.lam, "lam", high=most)
         check_number(self.tol, "tol", strict=True)
         check_count(self.max_iter, "max_iter")
-        scaling = check_choice(self.scaling, "scaling", ("scale-free", "paper"))
         n_seen, n_dims = problem.seen.shape
         rank = min(n_seen, n_dims) if self.rank is None else check_count(self.rank, "rank")
         if rank > n_dims:
@@ -267,7 +271,7 @@ class TAEP(ZeroShotTagger):
         B = projection_regulariser(
             C, n_seen, problem.relations, gamma=gamma, lam=lam, rank=rank, null=null, n_images=n_images
         )
-        images = as_images(problem.X, normalize=self.normalize)
+        images = as_images(problem.X, normalize=self.normalize_)
         return ProjectionProblem(images, problem.T, C[:n_seen], B, beta, rank, null), basis
 
     def _solve(self, task: ProjectionProblem, rng: np.random.Generator) -> ProjectionFit:
@@ -288,6 +292,7 @@ class TAEP(ZeroShotTagger):
         self.objective_ = fit.objective
         self.lower_bound_ = min(fit.lower_bound, fit.objective)
         self.dual_gap_ = self.objective_ - self.lower_bound_
+        self.relative_gap_ = fit.relative_gap
         self.objective_trace_ = np.array(fit.trace)
         self.n_iter_, self.n_epochs_ = fit.n_iter, fit.n_epochs
         self.beta_ = task.beta
@@ -308,7 +313,7 @@ class TAEP(ZeroShotTagger):
     def _project(self, X: Any, weights: Matrix) -> Matrix:
         """``X weights`` with the rows of X scaled as in training."""
         product = np.asarray(X @ weights.astype(X.dtype), dtype=np.float64)
-        product *= row_scale(X, self.normalize)[:, None]
+        product *= row_scale(X, self.normalize_)[:, None]
         return product
 
 
@@ -341,5 +346,4 @@ def _span(M: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def _report(iteration: int, objective: float, lower_bound: float) -> None:
-    gap = (objective - lower_bound) / abs(objective)
-    print(f"TAEP iteration {iteration}: objective {objective:.6g}, lower bound {lower_bound:.6g}, gap {gap:.2%}")
+    print(f"TAEP iteration {iteration}: objective {objective:.6g}, lower bound {lower_bound:.6g}")

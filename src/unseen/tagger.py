@@ -17,6 +17,7 @@ from unseen.validation import (
     Labels,
     check_annotations,
     check_count,
+    check_flag,
     check_labels,
     check_names,
     check_relations,
@@ -78,7 +79,8 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         unseen : labels, optional
             Labels to transfer to, as far as they are known now; any others can be asked for later.
         relations : array-like of shape (n_seen + n_unseen, n_seen + n_unseen), optional
-            Symmetric, non-negative similarities between labels, the seen ones first.
+            Symmetric, non-negative similarities between labels, the seen ones first. A data frame with names on
+            both axes may have any order; what `unseen.labels.relate.relate` returns can be passed as it is.
 
         Returns
         -------
@@ -255,6 +257,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
 
     def _check_problem(self, X: Any, Y: Any, seen: Any, unseen: Any, relations: Any) -> TrainingProblem:
         """Validate all that was given to `fit`, and learn the classes and the labels."""
+        self.normalize_ = check_flag(self.normalize, "normalize")
         X = self._check_images(X, reset=True)
         T, column_names, classes = check_annotations(Y, X.shape[0])
         self.single_label_ = classes is not None
@@ -266,7 +269,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
             T,
             seen=self._embed(vectors[:n_seen], "seen", names[:n_seen]),
             unseen=self._embed(vectors[n_seen:], "unseen", names[n_seen:]),
-            relations=None if relations is None else check_relations(relations, len(names)),
+            relations=None if relations is None else check_relations(relations, names),
         )
 
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:
@@ -297,7 +300,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         self.label_names_ = check_names(
             (*(given.names or numbered[:n_seen]), *(others.names or numbered[n_seen:])), "seen and unseen"
         )
-        is_centred = self.center and seen is not None
+        is_centred = check_flag(self.center, "center") and seen is not None
         self.label_center_ = self.label_vectors_.mean(axis=0) if is_centred else np.zeros(n_dims)
 
     def _check_seen(self, seen: Any, n_seen: int, column_names: tuple[str, ...] | None) -> Labels:
@@ -330,14 +333,16 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
                 f"Give the label a vector that points somewhere, or leave it out."
             )
         moved = vectors - self.label_center_
-        lengths = np.linalg.norm(moved, axis=1)
-        central = lengths <= 1e-12 * np.linalg.norm(vectors, axis=1)
+        # Lengths relative to the largest entry: the squares of huge or tiny vectors stay in range.
+        largest = np.abs(vectors).max(axis=1, keepdims=True)
+        lengths = np.linalg.norm(moved / largest, axis=1, keepdims=True)
+        central = lengths[:, 0] <= 1e-12 * np.linalg.norm(vectors / largest, axis=1)
         if central.any():
             raise ValueError(
                 f"{argument}: nothing is left of {which_vectors(central, names)} after centring on the mean of "
                 f"the labels given to fit. Pass center=False, or leave the label out."
             )
-        return moved / lengths[:, None] if self.normalize else moved
+        return moved / largest / lengths if self.normalize_ else moved
 
     def _named_scores(self, X: Any, labels: Any) -> tuple[tuple[str, ...], Matrix]:
         """Names of the labels that a caller asks for, and their margin scores."""

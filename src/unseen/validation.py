@@ -100,7 +100,7 @@ def check_annotations(Y: Any, n_images: int) -> Annotations:
         raise ValueError("Y: fit requires y to be passed, but the target y is None. Pass one row an image.")
     names = axis_names(Y.columns, "Y") if hasattr(Y, "columns") else None
     try:
-        matrix = Y.toarray() if issparse(Y) else np.asarray(Y)
+        matrix = _as_matrix(Y)
     except ValueError as error:
         raise ValueError(f"Y: cannot be read as a matrix ({error}). Pass rows of equal length.") from None
     if matrix.shape[:1] != (n_images,):
@@ -114,6 +114,17 @@ def check_annotations(Y: Any, n_images: int) -> Annotations:
     if known is not None:
         T[~known] = 0
     return Annotations(T, names, None)
+
+
+def _as_matrix(Y: Any) -> NDArray[Any]:
+    """``Y`` as an array; the missing values of pandas' own types become NaN."""
+    if issparse(Y):
+        return np.asarray(Y.toarray())
+    matrix = np.asarray(Y)
+    numbers = hasattr(Y, "columns") and all(getattr(dtype, "kind", "O") in "biuf" for dtype in Y.dtypes)
+    if matrix.dtype == object and numbers:
+        return np.asarray(Y.to_numpy(dtype=np.float64, na_value=np.nan))
+    return matrix
 
 
 def _annotations_of_classes(y: NDArray[Any]) -> Annotations:
@@ -252,7 +263,7 @@ def check_names(names: Iterable[Any], argument: str) -> tuple[str, ...]:
         if not isinstance(name, str) or not name.strip():
             raise ValueError(f"{argument}: the name of label {i} is {name!r}. Pass non-empty strings.")
     # str() turns numpy's strings into plain ones, which print and serialise as expected.
-    checked = tuple(map(str, given))
+    checked = tuple(str(name).strip() for name in given)
     repeated = [name for name, count in Counter(checked).items() if count > 1]
     if repeated:
         raise ValueError(
@@ -312,14 +323,29 @@ def find_names(names: Iterable[Any], rows: Mapping[str, int], argument: str, adv
     return [rows[name] for name in names]
 
 
-def check_relations(relations: Any, n_labels: int) -> NDArray[np.float64]:
-    """``relations`` as a symmetric, non-negative matrix over the seen and then the unseen labels."""
-    R = check_vectors(relations, "relations")
-    if R.shape != (n_labels, n_labels):
+def check_relations(relations: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
+    """``relations`` as a symmetric, non-negative matrix over the named labels, in their order.
+
+    A data frame that carries names on both axes is put into this order; an object with a ``matrix`` stands for it.
+    """
+    relations = getattr(relations, "matrix", relations)
+    relations = relations.toarray() if issparse(relations) else relations
+    rows, columns = (axis_names(getattr(relations, axis, ()), "relations") for axis in ("index", "columns"))
+    try:
+        R = np.asarray(relations, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"relations: cannot be read as a matrix of numbers ({error}).") from None
+    if R.shape != (len(names), len(names)):
         raise ValueError(
-            f"relations: its shape is {R.shape}. Pass a ({n_labels}, {n_labels}) matrix over the seen labels "
+            f"relations: its shape is {R.shape}. Pass a ({len(names)}, {len(names)}) matrix over the seen labels "
             f"followed by the unseen ones."
         )
+    if rows is not None and columns is not None:
+        advice = "Name its rows and columns as the labels are."
+        R = R[np.ix_(*(find_names(names, {name: i for i, name in enumerate(axis)}, "relations", advice)
+                       for axis in (rows, columns)))]  # fmt: skip
+    if not np.isfinite(R).all():
+        raise ValueError("relations: some entries are NaN or infinite. Write 0 for labels with nothing in common.")
     if R.min() < 0.0:
         raise ValueError(
             f"relations: the smallest entry is {R.min():g}. Relations are similarities: pass values >= 0."
@@ -327,6 +353,13 @@ def check_relations(relations: Any, n_labels: int) -> NDArray[np.float64]:
     if not np.allclose(R, R.T, rtol=1e-6, atol=1e-12):
         raise ValueError("relations: not symmetric. Pass (R + R.T) / 2 if that is what you mean.")
     return 0.5 * (R + R.T)
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """``value`` as True or False; nothing else will do."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name}: {value!r} was given. Pass True or False.")
+    return bool(value)
 
 
 def listed(items: Sequence[Any]) -> str:

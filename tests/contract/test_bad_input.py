@@ -127,7 +127,7 @@ BAD_FITS: dict[str, tuple[Change, str]] = {
     ),
     "relations with NaN": (
         lambda d, Y: {"relations": with_entry(np.eye(24), NAN)},
-        r"^relations: NaN or infinite values in vector 1",
+        r"^relations: some entries are NaN or infinite",
     ),
 }
 

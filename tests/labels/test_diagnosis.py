@@ -51,3 +51,16 @@ def test_bad_input_is_named():
         diagnose(space("a", [[1.0, 0.0]]), space("b", [[0.9, 0.1]]), top=0)
     with pytest.raises(ValueError, match="dimensions"):
         diagnose(space("a", [[1.0, 0.0]]), space("b", [[0.9, 0.1, 0.3]]))
+
+
+def test_few_labels_are_compared_as_they_are_and_said_to_be_few():
+    """Centring two labels makes them opposites, whatever they mean."""
+    found = diagnose(space("dog", [[1.0, 0.2, 0.1]]), space("puppy", [[0.9, 0.3, 0.1]]))
+    assert found.is_rough
+    assert found.labels[0].neighbours[0][1] > 0.9
+
+
+def test_nothing_is_supported_by_a_label_that_points_elsewhere():
+    seen = space("a b", [[1.0, 0.0], [0.9, 0.1]])
+    unseen = space("p", [[-1.0, 0.1]])
+    assert diagnose(seen, unseen).orphans == ("p",)

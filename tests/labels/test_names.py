@@ -204,7 +204,7 @@ def test_names_are_resolved_by_the_documented_rules(
     vocabulary: WordVectors, name: str, words: list[str], rule: str
 ) -> None:
     resolution = resolve_names([name], vocabulary)[0]
-    assert (resolution.name, list(resolution.words), resolution.rule) == (name, words, rule)
+    assert (resolution.name, list(resolution.words), resolution.rule) == (name.strip(), words, rule)
 
 
 def test_the_plural_of_another_spelling_is_found(vocabulary: WordVectors) -> None:

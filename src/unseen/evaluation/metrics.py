@@ -1,8 +1,8 @@
 """Metrics of multi-label scores and predictions; a metric knows nothing of models.
 
 Every function takes the truth first: ``Y_true`` of shape (n_images, n_labels) with 1 present, 0 absent and
-NaN unknown. An unknown entry takes part in nothing: rankings are made without it, counts pass over it. All
-values are fractions in [0, 1].
+NaN unknown. Rankings are made without unknown entries and counts pass over them; a prediction of the top k does
+not know what is unknown, so such an entry may use up one of its k places. All values are fractions in [0, 1].
 
 - Rankings: `mean_image_average_precision`, `mean_average_precision`, `ranking_loss`.
 - Predictions from scores: `top_k`, `above_threshold`.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid
@@ -17,7 +18,7 @@ from sklearn.model_selection import ParameterGrid
 from unseen.evaluation import metrics
 from unseen.evaluation.protocol import HoldoutFold, class_holdout, holdout_problem
 from unseen.tagger import ZeroShotTagger
-from unseen.validation import check_labels, check_relations
+from unseen.validation import axis_names, check_labels, check_relations, listed
 
 __all__ = ["SearchResult", "class_holdout_search"]
 
@@ -45,7 +46,7 @@ def class_holdout_search(
     estimator: ZeroShotTagger,
     grid: Mapping[str, Sequence[Any]],
     X: Any,
-    Y: ArrayLike,
+    Y: Any,
     seen: Any,
     relations: ArrayLike | None = None,
     *,
@@ -87,11 +88,15 @@ def class_holdout_search(
     -------
     SearchResult
     """
-    Y = np.asarray(Y)
-    vectors = check_labels(seen, "seen").vectors
-    if vectors is None:
-        raise ValueError("seen: names without vectors were given. Pass a vector for each label.")
-    R = None if relations is None else check_relations(relations, len(vectors))
+    names, vectors = check_labels(seen, "seen")
+    columns = axis_names(Y.columns, "Y") if hasattr(Y, "columns") else None
+    if names is not None and columns is not None and names != columns:
+        raise ValueError(
+            f"seen: its names ({listed(names)}) are not the columns of Y ({listed(columns)}), in their order."
+        )
+    Y = Y.toarray() if issparse(Y) else np.asarray(Y)
+    numbered = tuple(f"label {i}" for i in range(len(vectors)))
+    R = None if relations is None else check_relations(relations, names or numbered)
     settings = list(ParameterGrid(grid))
     folds = list(class_holdout(Y, n_splits=n_splits, random_state=random_state))
     jobs = (

@@ -11,7 +11,9 @@ from scipy.stats import norm
 from unseen.labels.space import LabelSpace
 from unseen.validation import check_count
 
-__all__ = ["Diagnosis", "LabelDiagnosis", "diagnose"]
+__all__ = ["FEW", "Diagnosis", "LabelDiagnosis", "comparable", "diagnose"]
+
+FEW = 8
 
 
 @dataclass(frozen=True)
@@ -43,15 +45,35 @@ class Diagnosis:
         One an unseen label.
     chance : float
         Similarity that the nearest of as many *unrelated* labels would reach, in the median case.
+    is_rough : bool
+        Whether there are too few labels to tell that well.
     """
 
     labels: tuple[LabelDiagnosis, ...]
     chance: float
+    is_rough: bool = False
 
     @property
     def orphans(self) -> tuple[str, ...]:
         """Names of the labels that no seen label supports."""
         return tuple(label.name for label in self.labels if label.orphan)
+
+
+def comparable(labels: LabelSpace, *, center: bool = True) -> NDArray[np.float64]:
+    """Vectors of unit length, centred on their mean unless there are so `FEW` that this would part any two.
+
+    Parameters
+    ----------
+    labels : LabelSpace
+        Labels with vectors from one source.
+    center : bool, default=True
+        Whether to centre at all.
+
+    Returns
+    -------
+    ndarray of shape (n_labels, n_dims)
+    """
+    return (labels.centered() if center and len(labels) >= FEW else labels).normalized().vectors
 
 
 def diagnose(seen: LabelSpace, unseen: LabelSpace, *, center: bool = True, top: int = 3) -> Diagnosis:
@@ -65,7 +87,7 @@ def diagnose(seen: LabelSpace, unseen: LabelSpace, *, center: bool = True, top: 
     seen, unseen : LabelSpace
         Labels with vectors from one source.
     center : bool, default=True
-        Subtract the mean of all the vectors first, as `TAEP` does by default.
+        Subtract the mean of all the vectors first, as `TAEP` does by default; see `comparable`.
     top : int, default=3
         Neighbours to list.
 
@@ -79,9 +101,7 @@ def diagnose(seen: LabelSpace, unseen: LabelSpace, *, center: bool = True, top: 
     independent normal draws has the median ``mu + sigma * Phi^-1(2^(-1/n))``.
     """
     check_count(top, "top")
-    both = seen + unseen
-    both = both.centered() if center else both
-    vectors = both.normalized().vectors
+    vectors = comparable(seen + unseen, center=center)
     n_seen = len(seen)
     cosines = vectors @ vectors.T
     chance = _chance_level(cosines, n_seen)
@@ -89,9 +109,9 @@ def diagnose(seen: LabelSpace, unseen: LabelSpace, *, center: bool = True, top: 
     for i in range(n_seen, len(vectors)):
         order = np.argsort(-cosines[i, :n_seen], kind="stable")[:top]
         neighbours = tuple((seen.names[c], float(cosines[i, c])) for c in order)
-        labels.append(LabelDiagnosis(unseen.names[i - n_seen], neighbours, neighbours[0][1] <= chance))
+        labels.append(LabelDiagnosis(unseen.names[i - n_seen], neighbours, neighbours[0][1] <= max(chance, 0.0)))
     labels.sort(key=lambda label: -label.neighbours[0][1])
-    return Diagnosis(tuple(labels), chance)
+    return Diagnosis(tuple(labels), max(chance, 0.0), len(vectors) < FEW)
 
 
 def _chance_level(cosines: NDArray[np.float64], n_seen: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -35,7 +35,12 @@ class Relations(NamedTuple):
     sources: tuple[str, ...]
 
 
-def relate(labels: Sequence[str], sources: str | Path | Sequence[str | Path]) -> Relations:
+def relate(
+    labels: Sequence[str],
+    sources: str | Path | Sequence[str | Path],
+    *,
+    senses: Mapping[str, str] | None = None,
+) -> Relations:
     """Build the relations between labels from one or more sources, ``R = sum_k w_k R_k / sum_k w_k``.
 
     Parameters
@@ -46,6 +51,8 @@ def relate(labels: Sequence[str], sources: str | Path | Sequence[str | Path]) ->
         "wordnet" (``1 / (path + 1)``), a CSV matrix of hit counts, or a text file of tag sets, one photo's tags a
         line, or "flickr" for live counts with the key of FLICKR_API_KEY (all ``HC(i, j) / (HC(i) + HC(j))``). A
         weight may follow: "wordnet=2".
+    senses : mapping of str to str, optional
+        WordNet senses of some labels, such as ``{"plant": "plant.n.02"}``; see `path_lengths` for the others.
 
     Returns
     -------
@@ -62,7 +69,7 @@ def relate(labels: Sequence[str], sources: str | Path | Sequence[str | Path]) ->
     if not given:
         raise ValueError("sources: none was given. Pass 'wordnet' or a file of counts.")
     names, weights = zip(*(_split_weight(str(source)) for source in given), strict=True)
-    parts = [_one_source(labels, name) for name in names]
+    parts = [_one_source(labels, name, senses) for name in names]
     matrix = combine([part.matrix for part in parts], weights)
     return Relations(matrix, tuple(text for part in parts for text in part.sources))
 
@@ -77,9 +84,9 @@ def _split_weight(source: str) -> tuple[str, float]:
         raise ValueError(f"sources: {source!r}: {weight!r} is no weight. Write for example 'wordnet=2'.") from None
 
 
-def _one_source(labels: Sequence[str], source: str) -> Relations:
+def _one_source(labels: Sequence[str], source: str, senses: Mapping[str, str] | None) -> Relations:
     if source.lower() == "wordnet":
-        paths = path_lengths(labels)
+        paths = path_lengths(labels, senses or None)
         return Relations(from_path_lengths(paths), (paths.source,))
     counts = flickr_hit_counts(labels) if source.lower() == "flickr" else _read_counts(labels, Path(source))
     problems = counts.problems()
@@ -88,6 +95,10 @@ def _one_source(labels: Sequence[str], source: str) -> Relations:
         raise ValueError(
             f"sources: the counts of {source!r} give no relations: {in_words}. Mend the file, or choose how with "
             f"unseen.labels.hitcounts.read_hit_counts(path, labels, repair=...)."
+        )
+    if len(problems.no_hits) == len(labels):
+        raise ValueError(
+            f"sources: none of the labels occurs in {source!r}. Is it a file of tags, one photo a line?"
         )
     return Relations(from_hit_counts(counts), (f"{source} ({in_words})" if problems else source,))
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from unseen.download import Progress
 from unseen.labels.encoders import TextEncoder, open_encoder
-from unseen.labels.names import Resolution, as_phrase, name_vectors, resolve_names
+from unseen.labels.names import MISSING, Resolution, as_phrase, name_vectors, resolve_names
 from unseen.labels.vectors import WordVectors, open_vectors, vector_sources
+from unseen.validation import check_choice
 
 __all__ = ["DEFAULT_SOURCE", "PHRASE", "LabelVectors", "Source", "look_up", "open_source"]
 
@@ -96,6 +97,7 @@ def look_up(names: Sequence[str], source: Source | None = None, *, missing: str 
     -------
     LabelVectors
     """
+    check_choice(missing, "missing", MISSING)
     opened = open_source(source)
     if isinstance(opened, WordVectors):
         resolved = tuple(resolve_names(names, opened, missing=missing))

@@ -72,6 +72,15 @@ class DualSolution:
         return max(self.primal - self.dual, 0.0)
 
 
+def least_scale(T: NDArray[np.int8]) -> float:
+    """A hundredth of the loss of a model that says nothing: one for each side of each image that is not empty.
+
+    Gaps are relative to the objective, but never to less than this: where the data are separable and beta is small
+    the objective tends to zero, and a relative gap would ask for ever more digits of nothing.
+    """
+    return 0.01 * float(np.count_nonzero((T > 0).any(axis=1)) + np.count_nonzero((T < 0).any(axis=1)))
+
+
 def kernel_factor(K: NDArray[np.float64]) -> NDArray[np.float64]:
     """Thinnest ``A`` with ``A A' = K``: a sweep costs in proportion to its width."""
     eigenvalues, vectors = np.linalg.eigh(K)
@@ -104,15 +113,16 @@ def solve_dual(
 ) -> DualSolution:
     """Maximise the dual for one label kernel by block-coordinate ascent, from the given duals (in place).
 
-    Stops when the true duality gap is at most ``tol * primal``, or after ``max_epochs`` passes. Each pass
-    visits the images in a fresh random order.
+    Stops when the true duality gap is at most ``tol`` times the primal (or `least_scale`, if larger), or after
+    ``max_epochs`` passes. Each pass visits the images in a fresh random order.
     """
     A = kernel_factor(K)
+    floor = least_scale(T)
     primal, dual, V = primal_and_dual(images, T, A, beta, duals)
     trace = [(primal, dual)]
     row_tol = 1e-3
     epoch, next_polish = 0, FIRST_POLISH
-    while primal - dual > tol * primal and epoch < max_epochs:
+    while primal - dual > tol * max(primal, floor) and epoch < max_epochs:
         order = rng.permutation(images.n_rows)
         visited, estimate = 0, 0.0
         while visited < images.n_rows:
@@ -123,7 +133,7 @@ def solve_dual(
                 duals.make_room()
         epoch += 1
         row_tol = min(row_tol, max(0.1 * estimate / images.n_rows, 1e-12))
-        if estimate <= tol * primal or epoch % CHECK_EVERY == 0 or epoch == max_epochs:
+        if estimate <= tol * max(primal, floor) or epoch % CHECK_EVERY == 0 or epoch == max_epochs:
             if epoch >= next_polish:
                 next_polish *= 2
                 _polish(images, T, K, beta, duals)
@@ -133,7 +143,7 @@ def solve_dual(
 
 
 def _polish(images: Images, T: NDArray[np.int8], K: NDArray[np.float64], beta: float, duals: SparseDuals) -> None:
-    if duals.count.sum() <= MAX_FREE:
+    if 0 < duals.count.sum() <= MAX_FREE:
         psi = duals.tocsr().toarray()
         polish(images, T, K, beta, psi)
         duals.replace(sp.csr_array(psi))

@@ -48,6 +48,7 @@ def row_scale(X: Any, normalize: bool) -> NDArray[np.float64]:
         # Squares are taken relative to the largest entry of the row, so that none overflows or vanishes.
         peak = abs(chunk).max(axis=1)
         peak = (peak.toarray() if sp.issparse(peak) else peak).ravel()
+        _check_range(peak, start)
         peak[peak == 0.0] = 1.0
         if sp.issparse(chunk):
             relative = sp.diags_array(1.0 / peak) @ chunk
@@ -57,6 +58,18 @@ def row_scale(X: Any, normalize: bool) -> NDArray[np.float64]:
             squared = np.einsum("ij,ij->i", relative, relative, dtype=np.float64)
         scale[start : start + CHUNK] = 1.0 / peak / np.sqrt(np.where(squared > 0.0, squared, 1.0))
     return scale
+
+
+def _check_range(peak: Floats, start: int) -> None:
+    """Refuse rows so large or so small that products in their own dtype would overflow or vanish."""
+    most = 1e30 if peak.dtype == np.float32 else 1e300
+    outside = (peak > most) | ((peak < 1.0 / most) & (peak > 0.0))
+    if outside.any():
+        i = int(np.flatnonzero(outside)[0])
+        raise ValueError(
+            f"X: the largest entry of row {start + i} is {peak[i]:g}, out of the range in which {peak.dtype} rows "
+            f"can be normalised. Rescale X."
+        )
 
 
 class DenseImages:

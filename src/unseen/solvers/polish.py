@@ -21,15 +21,13 @@ MAX_ROUNDS = 50
 AT_CAP = 1.0 - 1e-12
 
 
-def polish(images: Images, T: NDArray[np.int8], K: Matrix, beta: float, psi: Matrix) -> bool:
+def polish(images: Images, T: NDArray[np.int8], K: Matrix, beta: float, psi: Matrix) -> None:
     """Maximise the dual over the non-zeros of ``psi`` (dense, in place), signs and caps kept.
 
     An active-set loop: a step that meets the boundary stops there, what met it is fixed, and the system is solved
-    again. Every step raises the dual. Returns False, having done nothing, when there are too many non-zeros.
+    again. Every step raises the dual. Meant for at most `MAX_FREE` non-zeros, and at least one.
     """
     rows = np.flatnonzero((psi != 0.0).any(axis=1))
-    if len(rows) == 0 or np.count_nonzero(psi) > MAX_FREE:
-        return False
     X = images.take(rows)
     gram = X @ X.T / beta
     signs = T[rows].astype(float)
@@ -52,7 +50,6 @@ def polish(images: Images, T: NDArray[np.int8], K: Matrix, beta: float, psi: Mat
         if length == 1.0:
             break
     psi[rows] = v
-    return True
 
 
 def _side(rows: NDArray[np.intp], signs: Matrix) -> NDArray[np.intp]:

@@ -10,14 +10,14 @@ objective of *every* projection, whatever its U: the certificate of the whole fi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unseen.solvers import fantope
-from unseen.solvers.dual import DualSolution, SparseDuals, solve_dual
+from unseen.solvers.dual import DualSolution, SparseDuals, least_scale, solve_dual
 from unseen.solvers.images import Images
 
 Matrix = NDArray[np.float64]
@@ -47,12 +47,13 @@ class ProjectionProblem:
         return K
 
 
-def gap_scale(objective: float, data_part: float) -> float:
-    """What a relative gap is relative to: the objective, unless a negative regulariser brings it near zero.
+def gap_scale(objective: float, data_part: float, least: float) -> float:
+    """What a gap is relative to: the objective, unless a regulariser of either sign or separable data mislead it.
 
-    ``data_part`` is the objective without the regulariser of the projection: losses and ``beta/2 |V|^2``.
+    ``data_part`` is the objective without the regulariser of the projection, losses and ``beta/2 |V|^2``, and
+    ``least`` the `least_scale` of the targets.
     """
-    return max(min(abs(objective), data_part), 0.1 * data_part)
+    return max(min(abs(objective), data_part), 0.1 * data_part, least)
 
 
 @dataclass
@@ -64,14 +65,10 @@ class ProjectionFit:
     objective: float
     lower_bound: float
     inner: DualSolution
-    trace: list[float] = field(default_factory=list)
+    trace: list[float]
+    relative_gap: float  # certified distance of the objective to the global optimum, relative to `gap_scale`
     n_iter: int = 0
     n_epochs: int = 0
-
-    @property
-    def relative_gap(self) -> float:
-        """Certified distance of the objective to the global optimum, relative to `gap_scale`."""
-        return max(self.objective - self.lower_bound, 0.0) / gap_scale(self.objective, self.inner.primal)
 
 
 class _DualPoint(NamedTuple):
@@ -123,6 +120,7 @@ class _Oracle:
         self.n_epochs = 0
         self.lower_bound = -np.inf
         self._best: _DualPoint | None = None
+        self._least = least_scale(problem.T)
         self.inner: DualSolution
 
     def __call__(self, P: Matrix, tol: float) -> tuple[float, float, Matrix]:
@@ -141,10 +139,17 @@ class _Oracle:
 
     def relative_gap(self, objective: float) -> float:
         """Gap between an objective (of the last P or an earlier one) and the lower bound."""
-        return (objective - self.lower_bound) / gap_scale(objective, self.inner.primal)
+        return max(objective - self.lower_bound, 0.0) / self.scale(objective)
+
+    def scale(self, objective: float) -> float:
+        """What gaps and promises are relative to."""
+        return gap_scale(objective, self.inner.primal, self._least)
 
     def fit(self, P: Matrix, objective: float, trace: list[float], n_iter: int) -> ProjectionFit:
-        return ProjectionFit(P, self.duals, objective, self.lower_bound, self.inner, trace, n_iter, self.n_epochs)
+        gap = self.relative_gap(objective)
+        return ProjectionFit(
+            P, self.duals, objective, self.lower_bound, self.inner, trace, gap, n_iter, self.n_epochs
+        )
 
 
 def _nearest_compromise(
@@ -169,7 +174,8 @@ def _nearest_compromise(
         if predicted <= 1e-3 * abs(float(np.vdot(P - centre, P - centre))) * weight or up == down:
             break
         curvature = gram[up, up] + gram[down, down] - 2.0 * gram[up, down]
-        step = min(mix[down], weight * (values[up] - values[down]) / max(curvature, np.finfo(float).tiny))
+        gain = weight * (values[up] - values[down])
+        step = mix[down] if gain >= mix[down] * curvature else gain / curvature
         mix[up] += step
         mix[down] = 0.0 if step == mix[down] else mix[down] - step
     return P, float(values.max())
@@ -203,7 +209,7 @@ def solve_convex(
         n_iter += 1
         trial, model = _nearest_compromise(centre, weight, planes, mix, problem)
         promised = max(objective - model, 0.0)
-        gap = min(oracle.relative_gap(objective), promised / gap_scale(objective, oracle.inner.primal))
+        gap = min(oracle.relative_gap(objective), promised / oracle.scale(objective))
         inner_tol = min(inner_tol, max(0.1 * gap, 0.01 * tol))
         trial_objective, height, S = oracle(trial, inner_tol)
         gained = objective - trial_objective
@@ -280,10 +286,6 @@ def round_to_rank(
     """
     U = fantope.top_eigenvectors(fit.P, problem.rank, problem.null)
     oracle = _Oracle(problem, rng)
-    oracle.duals = fit.duals
+    oracle.duals, oracle.lower_bound, oracle.n_epochs = fit.duals, fit.lower_bound, fit.n_epochs
     objective, _, _ = oracle(U @ U.T, 0.1 * tol)
-    bound = max(fit.lower_bound, oracle.lower_bound)
-    trace = [*fit.trace, objective]
-    return ProjectionFit(
-        U @ U.T, fit.duals, objective, bound, oracle.inner, trace, fit.n_iter, fit.n_epochs + oracle.n_epochs
-    )
+    return oracle.fit(U @ U.T, objective, [*fit.trace, objective], fit.n_iter)
