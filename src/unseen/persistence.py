@@ -19,7 +19,11 @@ from safetensors.numpy import save as serialize
 
 HEADER = "unseen-model"  # the one entry of the metadata, so that equal models are equal files
 VERSION = 1
-MODULES_OF_TAGGERS = ("unseen.taep",)  # imported before a class is looked up, so that a base class finds them all
+# Imported before a class is looked up, so that a base class finds them all.
+MODULES_OF_TAGGERS = ("unseen.taep", "unseen.rivals")
+    "unseen.taep",
+    "unseen.rivals",
+)  # imported before a class is looked up, so that a base class finds them all
 
 Model = TypeVar("Model")
 Tensors = dict[str, NDArray[Any]]

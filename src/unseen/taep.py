@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -26,7 +25,7 @@ from unseen.solvers.projection import (
 )
 from unseen.solvers.regulariser import projection_regulariser
 from unseen.tagger import Matrix, Tag, TrainingProblem, ZeroShotTagger
-from unseen.validation import check_choice, check_count, check_number
+from unseen.validation import check_choice, check_count, check_generator, check_number
 
 
 @dataclass(frozen=True)
@@ -230,7 +229,7 @@ class TAEP(ZeroShotTagger):
 
     def _fit(self, problem: TrainingProblem) -> None:
         task, basis = self._task(problem)
-        rng = _generator(self.random_state)
+        rng = check_generator(self.random_state)
         # One thread by default: the products of a sweep are small, and threads that wait for each other on a busy
         # machine cost far more than they bring.
         with threadpool_limits(limits=_n_threads(self.n_jobs)):
@@ -319,15 +318,6 @@ class TAEP(ZeroShotTagger):
 
 def _largest_first(parts: Matrix) -> NDArray[np.intp]:
     return np.argsort(-np.abs(parts), kind="stable")
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    try:
-        return np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-    except ValueError:
-        raise ValueError(
-            f"random_state: {random_state!r} was given. Pass an integer, a RandomState or None."
-        ) from None
 
 
 def _n_threads(n_jobs: int | None) -> int:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils import assert_all_finite, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 BoolMatrix = NDArray[np.bool_]
@@ -360,6 +360,16 @@ def check_flag(value: Any, name: str) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name}: {value!r} was given. Pass True or False.")
     return bool(value)
+
+
+def check_generator(random_state: Any) -> np.random.Generator:
+    """A generator for whatever scikit-learn accepts as ``random_state``."""
+    try:
+        return np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    except ValueError:
+        raise ValueError(
+            f"random_state: {random_state!r} was given. Pass an integer, a RandomState or None."
+        ) from None
 
 
 def listed(items: Sequence[Any]) -> str:

@@ -1,0 +1,17 @@
+"""The methods that TAEP is compared with; each keeps the same contract.
+
+Of the paper: `ConSE`, `LatEm`, `DMP`, `Fast0Tag`. Beyond it: `ESZSL`, `DeViSE`, `COSTA`, `LabelPropagation` and
+`Cosine`.
+"""
+
+from unseen.rivals.conse import ConSE
+from unseen.rivals.cosine import Cosine
+from unseen.rivals.costa import COSTA
+from unseen.rivals.devise import DeViSE
+from unseen.rivals.dmp import DMP
+from unseen.rivals.eszsl import ESZSL
+from unseen.rivals.fast0tag import Fast0Tag
+from unseen.rivals.latem import LatEm
+from unseen.rivals.propagation import LabelPropagation
+
+__all__ = ["COSTA", "DMP", "ESZSL", "ConSE", "Cosine", "DeViSE", "Fast0Tag", "LabelPropagation", "LatEm"]
