@@ -21,9 +21,6 @@ HEADER = "unseen-model"  # the one entry of the metadata, so that equal models a
 VERSION = 1
 # Imported before a class is looked up, so that a base class finds them all.
 MODULES_OF_TAGGERS = ("unseen.taep", "unseen.rivals")
-    "unseen.taep",
-    "unseen.rivals",
-)  # imported before a class is looked up, so that a base class finds them all
 
 Model = TypeVar("Model")
 Tensors = dict[str, NDArray[Any]]
