@@ -1,9 +1,12 @@
 """The methods that TAEP is compared with; each keeps the same contract.
 
 Of the paper: `ConSE`, `LatEm`, `DMP`, `Fast0Tag`. Beyond it: `ESZSL`, `DeViSE`, `COSTA`, `LabelPropagation` and
-`Cosine`.
+`Cosine`. `BackboneKnowledge` lets the classes that a backbone was trained on speak for any label, `Combination`
+adds the evidence of two taggers: these use supervision of other classes, among which may be the unseen labels.
 """
 
+from unseen.rivals.backbone import BackboneKnowledge
+from unseen.rivals.combination import Combination
 from unseen.rivals.conse import ConSE
 from unseen.rivals.cosine import Cosine
 from unseen.rivals.costa import COSTA
@@ -14,4 +17,16 @@ from unseen.rivals.fast0tag import Fast0Tag
 from unseen.rivals.latem import LatEm
 from unseen.rivals.propagation import LabelPropagation
 
-__all__ = ["COSTA", "DMP", "ESZSL", "ConSE", "Cosine", "DeViSE", "Fast0Tag", "LabelPropagation", "LatEm"]
+__all__ = [
+    "COSTA",
+    "DMP",
+    "ESZSL",
+    "BackboneKnowledge",
+    "Combination",
+    "ConSE",
+    "Cosine",
+    "DeViSE",
+    "Fast0Tag",
+    "LabelPropagation",
+    "LatEm",
+]

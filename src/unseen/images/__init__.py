@@ -1,0 +1,1 @@
+"""What is known about the models that images are described by: the classes of ImageNet backbones."""

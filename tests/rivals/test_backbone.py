@@ -1,0 +1,207 @@
+"""BackboneKnowledge scores any label from the classes of a backbone, and keeps the contract on logits."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from tests.contract.test_contract import TestPredictions, TestScores, fit  # noqa: F401
+
+from unseen import LabelSpace, ZeroShotTagger, make_tagged_scenes
+from unseen.rivals.backbone import TINY, BackboneKnowledge
+
+N_CLASSES = 40
+RNG = np.random.default_rng(3)
+CLASSES = LabelSpace([f"class of {k}" for k in range(N_CLASSES)], RNG.normal(size=(N_CLASSES, 16)) + 0.5)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_tagged_scenes(120, 30, n_features=N_CLASSES, n_dims=16, random_state=1)
+
+
+@pytest.fixture(scope="module", name="Y")
+def annotations(data):
+    return data.Y_train[:, data.seen]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[BackboneKnowledge(CLASSES), BackboneKnowledge(CLASSES.vectors, sharpness=2.5, center=False)],
+    ids=["centred", "plain"],
+)
+def estimator(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(estimator, data, Y):
+    return clone(estimator).fit(data.X_train, Y, data.seen_labels, data.unseen_labels)
+
+
+def by_hand(model, logits, vectors):
+    """The formula, one number at a time."""
+    centre = CLASSES.vectors.mean(axis=0) if model.center else 0.0
+    scores = np.empty((len(logits), len(vectors)))
+    for i, row in enumerate(logits.astype(float)):
+        p = np.exp(row) / np.exp(row).sum()
+        for c, label in enumerate(vectors - centre):
+            total = TINY
+            for k, vector in enumerate(CLASSES.vectors - centre):
+                cosine = vector @ label / np.linalg.norm(vector) / np.linalg.norm(label)
+                total += p[k] * max(0.0, cosine) ** model.sharpness
+            scores[i, c] = np.log(total)
+    return scores
+
+
+def test_the_score_is_the_formula(model, data):
+    X, labels = data.X_test[:6], data.unseen_labels
+    scores = model.decision_function(X, labels) + model.threshold_
+    np.testing.assert_allclose(scores, by_hand(model, X, labels.vectors), atol=1e-10)
+
+
+def test_log_probabilities_do_as_well_as_logits(model, data):
+    X = data.X_test.astype(float)
+    log_probabilities = X - np.log(np.exp(X).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(
+        model.decision_function(log_probabilities, "all"), model.decision_function(X, "all"), atol=1e-10
+    )
+
+
+def test_annotations_and_seen_labels_do_not_change_the_ranking(estimator, model, data, Y):
+    other = clone(estimator).fit(data.X_train[:50], Y[:50, :5], data.seen_labels.vectors[:5])
+    expected = model.decision_function(data.X_test, data.labels) + model.threshold_
+    np.testing.assert_allclose(
+        other.decision_function(data.X_test, data.labels) + other.threshold_, expected, atol=1e-12
+    )
+
+
+def test_evidence_is_standardised_on_the_training_images_and_seen_labels(model, data):
+    evidence = model.evidence(data.X_train)
+    assert evidence.mean() == pytest.approx(0.0, abs=1e-9)
+    assert evidence.std() == pytest.approx(1.0)
+    assert np.array_equal(evidence.argsort(axis=1), model.decision_function(data.X_train).argsort(axis=1))
+
+
+def test_a_class_without_a_vector_says_nothing(data, Y):
+    vectors = CLASSES.vectors.copy()
+    vectors[7] = 0.0
+    model = BackboneKnowledge(vectors).fit(data.X_train, Y, data.seen_labels)
+    np.testing.assert_allclose(model.label_center_, np.delete(vectors, 7, axis=0).mean(axis=0))
+    reasons = [model.explain(data.X_test[0], vector) for vector in data.unseen_labels.vectors]
+    names = {tag.name for why in reasons for tag in why.classes}
+    assert names
+    assert "class 7" not in names
+
+
+def test_sparse_logits_are_the_same_logits(estimator, model, data, Y):
+    again = clone(estimator).fit(sp.csr_array(data.X_train), Y, data.seen_labels, data.unseen_labels)
+    expected = model.decision_function(data.X_test, "all")
+    np.testing.assert_allclose(again.decision_function(sp.csr_array(data.X_test), "all"), expected, atol=1e-12)
+
+
+def test_the_size_of_the_vectors_is_immaterial(estimator, model, data, Y):
+    huge = clone(estimator).set_params(class_vectors=CLASSES.vectors * 1e200)
+    huge.fit(data.X_train, Y, data.seen_labels.vectors * 1e200)
+    np.testing.assert_allclose(
+        huge.decision_function(data.X_test), model.decision_function(data.X_test), atol=1e-9
+    )
+
+
+class TestExplanations:
+    def test_the_classes_sum_to_the_score(self, model, data):
+        name = data.unseen_labels.names[2]
+        scores = model.decision_function(data.X_test, [name])[:, 0]
+        for i in (0, 7):
+            why = model.explain(data.X_test[i], name)
+            assert why.label == name
+            assert why.score == pytest.approx(scores[i], abs=1e-9)
+            evidence = [tag.score for tag in why.classes]
+            assert np.log(sum(evidence) + TINY) - model.threshold_ == pytest.approx(scores[i], abs=1e-9)
+            assert evidence == sorted(evidence, reverse=True)
+            assert sum(tag.score for tag in why.shares) == pytest.approx(1.0)
+
+    def test_the_classes_have_their_names(self, data, Y):
+        for vectors, name in ((CLASSES, "class of 5"), (CLASSES.vectors, "class 5")):
+            model = BackboneKnowledge(vectors, sharpness=50.0).fit(data.X_train, Y, data.seen_labels)
+            assert model.explain(data.X_test[:1], CLASSES.vectors[5]).classes[0].name == name
+
+    def test_nothing_speaks_for_the_opposite_of_every_class(self, data, Y):
+        model = BackboneKnowledge(np.abs(CLASSES.vectors), center=False)
+        model.fit(data.X_train, Y, data.seen_labels)
+        why = model.explain(data.X_test[0], -np.ones(16))
+        assert (why.classes, why.shares) == ((), ())
+        assert why.score == pytest.approx(np.log(TINY) - model.threshold_)
+
+    def test_one_image_at_a_time(self, model, data):
+        with pytest.raises(ValueError, match=r"^x: 2 images were given\. Pass"):
+            model.explain(data.X_test[:2], data.unseen_labels.names[0])
+
+
+class TestFiles:
+    def test_a_loaded_model_is_the_saved_one(self, model, data, Y, tmp_path):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.save(tmp_path / "model")
+        loaded = ZeroShotTagger.load(tmp_path / "model")
+        assert type(loaded) is BackboneKnowledge
+        assert loaded.get_params() == model.get_params() | {"class_vectors": None}
+        assert loaded.class_names_ == model.class_names_
+        assert set(vars(loaded)) == set(vars(model))
+        X, name = data.X_test, data.unseen_labels.names[0]
+        np.testing.assert_array_equal(loaded.decision_function(X, "all"), model.decision_function(X, "all"))
+        assert loaded.explain(X[0], name) == model.explain(X[0], name)
+        loaded.save(tmp_path / "again")
+        assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+
+    def test_a_loaded_model_can_be_fitted_again(self, model, data, Y, tmp_path):
+        model.save(tmp_path / "model")
+        again = BackboneKnowledge.load(tmp_path / "model").fit(data.X_train, Y, data.seen_labels)
+        np.testing.assert_array_equal(again.decision_function(data.X_test), model.decision_function(data.X_test))
+
+
+def test_clones_carry_the_parameters_and_nothing_learned(model):
+    twin = clone(model)
+    assert not any(name.endswith("_") for name in vars(twin))
+    assert twin.set_params(sharpness=3.0).get_params()["sharpness"] == 3.0
+    vectors = getattr(twin.class_vectors, "vectors", twin.class_vectors)
+    np.testing.assert_array_equal(vectors, CLASSES.vectors)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"class_vectors": None}, r"^class_vectors: None was given\. Pass"),
+        ({"class_vectors": CLASSES.vectors[:9]}, r"^class_vectors: 9 classes, but X has 40 columns\. Pass"),
+        (
+            {"class_vectors": CLASSES.vectors[:, :9]},
+            r"^seen: vectors of 16 dimensions, but class_vectors has 9\. T",
+        ),
+        ({"class_vectors": np.zeros((40, 16))}, r"^class_vectors: all of them are zeros\. Pass"),
+        (
+            {"class_vectors": np.full((40, 16), np.nan)},
+            r"^class_vectors: NaN or infinite values in vectors 0, .*Pass",
+        ),
+        ({"class_vectors": list(CLASSES.names)}, r"^class_vectors: names without vectors were given\. Pass"),
+        ({"sharpness": 0}, r"^sharpness: 0 was given\. Pass"),
+        ({"sharpness": "high"}, r"^sharpness: 'high' was given\. Pass"),
+        ({"center": "yes"}, r"^center: 'yes' was given\. Pass"),
+    ],
+)
+def test_bad_parameters_are_refused(data, Y, changed, message):
+    model = BackboneKnowledge(CLASSES).set_params(**changed)
+    with pytest.raises(ValueError, match=message):
+        model.fit(data.X_train, Y, data.seen_labels)
+    assert not any(name.endswith("_") for name in vars(model))
+
+
+def test_labels_need_vectors(data, Y):
+    with pytest.raises(ValueError, match=r"^seen: no label vectors were given, .* Pass"):
+        BackboneKnowledge(CLASSES).fit(data.X_train, Y)
+
+
+def test_probabilities_are_refused(data, Y):
+    X = np.exp(data.X_train.astype(float))
+    with pytest.raises(ValueError, match=r"^X: its rows are probabilities, .* Pass the logits"):
+        BackboneKnowledge(CLASSES).fit(X / X.sum(axis=1, keepdims=True), Y, data.seen_labels)
