@@ -205,3 +205,28 @@ def test_probabilities_are_refused(data, Y):
     X = np.exp(data.X_train.astype(float))
     with pytest.raises(ValueError, match=r"^X: its rows are probabilities, .* Pass the logits"):
         BackboneKnowledge(CLASSES).fit(X / X.sum(axis=1, keepdims=True), Y, data.seen_labels)
+
+
+def test_no_annotated_image_is_needed_to_rank_labels(estimator, model, data, tmp_path):
+    untrained = clone(estimator).without_training(data.unseen_labels, share=0.2)
+    X, asked = data.X_test, list(data.unseen_labels.names)
+    raw = model.decision_function(X, data.unseen_labels) + model.threshold_
+    np.testing.assert_allclose(untrained.decision_function(X), raw - np.log(0.2), atol=1e-10)
+    np.testing.assert_array_equal(untrained.predict(X), raw > np.log(0.2))
+    assert untrained.tag(X[:1], asked[:1])[0][0].name == asked[0]
+    untrained.save(tmp_path / "model.safetensors")
+    loaded = BackboneKnowledge.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(loaded.decision_function(X), untrained.decision_function(X))
+
+
+@pytest.mark.parametrize("share", [0.0, 1.5, "half"])
+def test_an_impossible_share_is_refused(data, share):
+    with pytest.raises(ValueError, match="share: "):
+        BackboneKnowledge(CLASSES).without_training(data.unseen_labels, share)
+
+
+def test_without_training_too_labels_come_from_the_source_of_the_classes(data):
+    with pytest.raises(ValueError, match="dimensions, but class_vectors has 16"):
+        BackboneKnowledge(CLASSES).without_training({"a": np.ones(3)})
+    with pytest.raises(ValueError, match="class_vectors"):
+        BackboneKnowledge().without_training(data.unseen_labels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -54,7 +54,7 @@ class BackboneKnowledge(ScoredTagger):
     with p the softmax of X, and t the text vectors of the backbone's classes k and of the label, minus the mean of
     the class vectors. `fit` learns a threshold (the best micro-F1 on the training images, the same for every image
     and label), and the mean and the standard deviation of the scores; it does not change the ranking of an image's
-    labels. Annotations are used for the threshold alone.
+    labels. Annotations are used for the threshold alone; `without_training` does without them.
 
     It uses the supervision of the backbone's classes, and some of these may be the unseen labels themselves: in
     comparisons keep it apart from methods that know the seen labels only.
@@ -105,6 +105,32 @@ class BackboneKnowledge(ScoredTagger):
         self.class_vectors = class_vectors
         self.sharpness = sharpness
         self.center = center
+
+    def without_training(self, labels: Any, share: float = 0.1) -> Self:
+        """Make the tagger ready with no annotated image at all: the ranking needs none.
+
+        Parameters
+        ----------
+        labels : labels
+            Labels to know by name, with vectors from the source of the class vectors; any others can be asked for
+            by their vectors.
+        share : float in (0, 1], default=0.1
+            A label is predicted where ``sum_k p_k(x) max(0, cos(t_k, t_c))^sharpness`` exceeds this. `fit` would
+            learn it from annotated images.
+
+        Returns
+        -------
+        self
+        """
+        sharpness = check_number(self.sharpness, "sharpness", strict=True)
+        threshold = float(np.log(check_number(share, "share", high=1.0, strict=True)))
+        n_labels = len(check_labels(labels, "labels").vectors)
+        self.n_features_in_ = len(check_labels(self.class_vectors, "class_vectors").vectors)
+        self._set_labels(n_labels, None, labels, None)
+        self.single_label_, self.classes_, self.normalize_ = False, np.arange(n_labels), False
+        self.sharpness_, self.threshold_ = sharpness, threshold
+        self.score_mean_, self.score_std_ = 0.0, 1.0
+        return self
 
     def evidence(self, X: Any, labels: Any = None) -> Matrix:
         """Scores in standard deviations from their mean over the training images and seen labels.
