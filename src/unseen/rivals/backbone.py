@@ -126,8 +126,8 @@ class BackboneKnowledge(ScoredTagger):
         threshold = float(np.log(check_number(share, "share", high=1.0, strict=True)))
         n_labels = len(check_labels(labels, "labels").vectors)
         self.n_features_in_ = len(check_labels(self.class_vectors, "class_vectors").vectors)
-        self._set_labels(n_labels, None, labels, None)
         self.single_label_, self.classes_, self.normalize_ = False, np.arange(n_labels), False
+        self._set_labels(n_labels, None, labels, None)
         self.sharpness_, self.threshold_ = sharpness, threshold
         self.score_mean_, self.score_std_ = 0.0, 1.0
         return self
