@@ -90,6 +90,13 @@ def test_what_is_written_is_read_to_the_bit(kind: str, table: tuple[list[str], n
     assert vectors.tobytes() == table[1].tobytes()
 
 
+def test_float32_whose_bytes_are_letters_is_binary_all_the_same() -> None:
+    vectors = np.frombuffer(b"y\nRZ", dtype=np.float32).reshape(1, 1)
+    words, found = read_bytes(binary(["0"], vectors, newline=False))
+    assert words == ["0"]
+    assert found.tobytes() == vectors.tobytes()
+
+
 @given(table=tables(), end=st.sampled_from(["\n", "\r\n", " \n"]))
 def test_glove_text_is_read_to_the_bit(table: tuple[list[str], np.ndarray], end: str) -> None:
     words = [f"w{word}" for word in table[0]]

@@ -200,9 +200,10 @@ def _refuse_other_formats(start: bytes, file: str) -> None:
 
 
 def _is_binary(rest: bytes) -> bool:
-    """Whether float32 and not digits follow the first word."""
+    """Whether float32 and not numbers in digits follow the first word."""
     line = rest.lstrip(b"\n").partition(b" ")[2].partition(b"\n")[0]
-    return bool(rest) and (not line.strip() or not _NUMERIC.issuperset(line))
+    has_number = trailing_numbers([b"word", *line.split()]) > 0
+    return bool(rest) and (not has_number or not _NUMERIC.issuperset(line))
 
 
 def _agrees(line: bytes, header: Header) -> bool:
