@@ -1,6 +1,5 @@
 """The search finds what held-out labels say, and cannot see unseen ones."""
 
-import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
@@ -68,16 +67,6 @@ def test_names_without_vectors_are_refused(scenes):
 def test_relations_of_all_labels_are_refused(scenes):
     with pytest.raises(ValueError, match=r"relations: its shape is \(24, 24\)"):
         search(scenes, relations=scenes.relations("hierarchy"))
-
-
-def test_order_of_the_images_within_a_label_half_is_all_that_the_seed_decides(scenes):
-    """Shuffling columns that belong to unseen labels cannot matter: the function has no argument for them."""
-    rng = np.random.default_rng(0)
-    scrambled = scenes.Y_train.copy()
-    scrambled[:, scenes.unseen] = rng.permuted(scrambled[:, scenes.unseen], axis=0)
-    Y = scrambled[:, scenes.seen]
-    result = class_holdout_search(TAEP(tol=1e-2), GRID, scenes.X_train, Y, scenes.seen_labels)
-    assert result.table == search(scenes).table
 
 
 def test_annotations_are_read_as_fit_reads_them(scenes):
