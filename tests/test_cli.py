@@ -16,6 +16,7 @@ import unseen
 from unseen import _demo_page as page
 from unseen import cli
 from unseen.demo import run_demo
+from unseen.terminal import check_output
 
 LAUNCH = [sys.executable, "-m", "unseen"]
 
@@ -189,7 +190,7 @@ def test_an_unwritable_output_is_refused_before_the_work(tmp_path, monkeypatch, 
 
 
 def test_checking_an_output_leaves_nothing_behind(tmp_path):
-    cli.check_output(tmp_path / "new" / "folder" / "report.html")
+    check_output(tmp_path / "new" / "folder" / "report.html")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,4 +1,4 @@
-"""The `unseen` command: one thin function a command."""
+"""`unseen labels`: labels, before any training."""
 
 from __future__ import annotations
 
@@ -8,63 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from unseen import __version__
-from unseen.terminal import check_output, one_line_errors, open_console, print_table, show_if_slow, show_progress
+from unseen.terminal import check_output, one_line_errors, open_console, print_table, show_if_slow
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from unseen._demo_result import DemoResult
     from unseen.evaluation.report import Report
     from unseen.labels.encoders import TextEncoder
     from unseen.labels.space import LabelSpace
     from unseen.labels.vectors import WordVectors
 
-app = typer.Typer(
-    name="unseen",
-    help="Tag images with labels that nobody ever annotated.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"unseen {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Tag images with labels that nobody ever annotated."""
-
-
-@app.command()
-def demo(
-    output: Annotated[Path, typer.Option(help="HTML file to write the report to.")] = Path("unseen-demo.html"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated scenes.")] = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer images and settings: a few seconds.")] = False,
-) -> None:
-    """Run a whole zero-shot experiment on simulated scenes and write a report: half a minute, no downloads."""
-    console = open_console()
-    with one_line_errors("demo"):
-        check_output(output)
-        from unseen.demo import run_demo  # the numerical libraries load when there is work for them
-
-        console.print("[bold]unseen demo[/]: learn 12 annotated labels, tag with 12 that nobody annotated.")
-        console.print("The scenes are simulated; the report says how.\n", style="dim")
-        with show_progress(console) as reporter:
-            result = run_demo(output, seed=seed, quick=quick, reporter=reporter)
-        _print_demo(console, result)
-
-
 labels_app = typer.Typer(no_args_is_help=True, help="Look at labels before any training.")
-app.add_typer(labels_app, name="labels")
 
 _Seen = Annotated[str, typer.Option("--seen", help="Annotated labels: names with commas, or a file of names.")]
 _Unseen = Annotated[str, typer.Option("--unseen", help="Labels nobody annotated: names, or a file of names.")]
@@ -203,22 +155,3 @@ def _labels_report(seen: list[str], unseen: list[str]) -> Report:
 
 def _save(report: Report, output: Path) -> None:
     open_console().print(f"[bold]Page[/]   {escape(str(report.save(output)))}", soft_wrap=True)
-
-
-def _print_demo(console: Console, result: DemoResult) -> None:
-    from unseen import _demo_page as page
-
-    console.print()
-    for table in (page.choice_table(result), *page.result_tables(result), page.certificate_table(result)):
-        print_table(console, table)
-    for example in result.examples[:1]:
-        label = example.explanation.label
-        console.print(
-            f"Test image {example.image}, a {example.scene}: {page.describe(example, result)}", style="bold"
-        )
-        print_table(console, page.tag_table(example, result))
-        console.print(f"Why {label}: {page.why(example, most=2)}.", markup=False)
-        console.print(f"Training images that speak for it: {page.speakers(example) or 'none'}.\n", markup=False)
-    console.print(f"[bold]Report[/]   {escape(str(result.report))}", soft_wrap=True)
-    console.print(f"[bold]Next[/]     unseen demo --seed {result.seed + 1}: other scenes, other label vectors")
-    console.print("         python -m pydoc unseen.TAEP: the method, for features of your own")
