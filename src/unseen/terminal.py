@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,13 +13,14 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 from rich.text import Text
 
 if TYPE_CHECKING:
     from unseen.evaluation.report import Cell, Table
 
+_SECONDS_BETWEEN_LINES = 10.0
 _TONES = {"good": "green", "accent": "dark_orange3", "plain": "dim"}
 
 
@@ -45,16 +47,53 @@ def check_output(output: Path) -> None:
 
 
 class _Lines:
-    """Progress for a log file or a pipe: a line a stage."""
+    """Progress for a log file or a pipe: a line a stage and, if things are counted, one every ten seconds."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, unit: str | None = None) -> None:
+        self._console, self._unit = console, unit
+        self._first: tuple[float, int] | None = None
+        self._shown = 0.0
 
     def stage(self, title: str) -> None:
         self._console.print(f"... {title}", markup=False)
+        self._first = None
 
     def step(self, done: int, total: int) -> None:
-        pass
+        if self._unit is None:
+            return
+        now = time.monotonic()
+        if self._first is None:
+            self._first, self._shown = (now, done), now
+        elif now - self._shown >= _SECONDS_BETWEEN_LINES:
+            speed = (done - self._first[1]) / (now - self._first[0])
+            pace = _pace(speed, total - done, self._unit)
+            self._console.print(f"    {done:,} of {total:,} {self._unit}, {pace}", markup=False)
+            self._shown = now
+
+
+class _PaceColumn(ProgressColumn):
+    """How many of how many, how fast, and how long it will still take."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self._unit = unit
+
+    def render(self, task: Task) -> Text:
+        if task.total is None:
+            return Text("")
+        counts = f"{int(task.completed):,} of {int(task.total):,} {self._unit}"
+        pace = _pace(task.speed, int(task.remaining or 0), self._unit) if task.speed else ""
+        return Text(f"{counts}, {pace}" if pace else counts, style="dim")
+
+
+def _pace(speed: float, remaining: int, unit: str) -> str:
+    """Say how fast it goes and how long it will still take."""
+    if speed <= 0.0 or not remaining:
+        return f"{speed:.{0 if speed >= 10 else 1}f} {unit}/s"
+    minutes, seconds = divmod(round(remaining / speed), 60)
+    hours, minutes = divmod(minutes, 60)
+    left = f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+    return f"{speed:.{0 if speed >= 10 else 1}f} {unit}/s, {left} left"
 
 
 class _Bars:
@@ -73,8 +112,10 @@ class _Bars:
         self._progress.update(self._task, completed=done, total=total)
 
     def finish(self) -> None:
-        if self._task is not None:
-            self._progress.update(self._task, completed=1, total=1)
+        if self._task is None:
+            return
+        total = self._progress.tasks[self._progress.task_ids.index(self._task)].total
+        self._progress.update(self._task, completed=total or 1, total=total or 1)
 
 
 def open_console() -> Console:
@@ -85,18 +126,26 @@ def open_console() -> Console:
 
 
 @contextmanager
-def show_progress(console: Console) -> Iterator[_Lines | _Bars]:
+def show_progress(console: Console, unit: str | None = None) -> Iterator[_Lines | _Bars]:
     """Yield a reporter of stages and steps: bars on a terminal, lines elsewhere.
 
     Parameters
     ----------
     console : Console
         Where to.
+    unit : str, optional
+        What the steps count, such as "images": then their number, speed and the time left are shown as well.
     """
     if not console.is_terminal:
-        yield _Lines(console)
+        yield _Lines(console, unit)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
+    columns: list[ProgressColumn] = [
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+    ]
+    if unit is not None:
+        columns.append(_PaceColumn(unit))
     with Progress(*columns, console=console) as progress:
         bars = _Bars(progress)
         yield bars
@@ -129,18 +178,20 @@ def show_if_slow(console: Console, title: str) -> Iterator[Callable[[int, int | 
 
 
 @contextmanager
-def one_line_errors(command: str) -> Iterator[None]:
+def one_line_errors(command: str, *, interrupted: str = "nothing was written") -> Iterator[None]:
     """Turn an interruption and the errors of a user's world into one line and an exit code.
 
     Parameters
     ----------
     command : str
         What the user typed after ``unseen``.
+    interrupted : str, default="nothing was written"
+        What an interruption leaves behind.
     """
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(f"unseen {command}: interrupted, nothing was written.", err=True)
+        typer.echo(f"unseen {command}: interrupted, {interrupted}.", err=True)
         raise typer.Exit(130) from None
     except BrokenPipeError:
         raise

@@ -1,0 +1,119 @@
+"""How near does `extract_features` come to ONNX Runtime alone, which gets ready arrays and reads no file?
+
+    python -m benchmarks.feature_throughput
+
+Needs the extra ``images``. Both sides use all cores and the same network (EfficientNet-Lite0) in one process and
+take turns; medians over the rounds. The bare loop is the faster of two: a thread a core with one image a call, or
+one thread that gives batches of 16 to a session of as many threads. Then, on one thread, where the time of an
+image goes (processor time, so that other programs do not count).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import joblib
+import numpy as np
+import onnxruntime
+
+from benchmarks.photos import write_photos
+from unseen.images._efficientnet import cached_graph
+from unseen.images._resample import prepare_quickly
+from unseen.images.backbones import open_backbone, prepare
+from unseen.images.features import extract_features
+from unseen.images.reading import decode
+
+BATCH = 16
+
+
+def session(n_threads: int) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = n_threads
+    content = cached_graph("efficientnet-lite0").content
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def seconds(work) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--images", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=7)
+    arguments = parser.parse_args()
+    n, cores = arguments.images, joblib.cpu_count()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        paths = write_photos(folder / "photos", n)
+        size = statistics.mean(path.stat().st_size for path in paths)
+        print(f"{n} JPEG files of 500 x 375 pixels, {size / 1000:.0f} kB each on average; {cores} cores")
+        times = race(folder, paths, cores, arguments.rounds)
+        bare = min(times["a thread a core, one image a call"], times[f"one session, batches of {BATCH}"])
+        for side, median in times.items():
+            print(f"{side:38s} {n / median:7.1f} images/s")
+        print(f"extract_features / ONNX Runtime alone = {bare / times['extract_features']:.2f}")
+        profile(paths[: min(n, 60)])
+
+
+def race(folder: Path, paths: list[Path], cores: int, rounds: int) -> dict[str, float]:
+    """Median seconds of each side."""
+    backbone = open_backbone(n_threads=1)
+    arrays = np.stack([prepare(decode(path), backbone.preprocessing) for path in paths])
+    one, many = session(1), session(cores)
+    name = one.get_inputs()[0].name
+    outputs = iter(range(10**6))
+
+    def threads() -> None:
+        with ThreadPoolExecutor(cores) as pool:
+            list(pool.map(lambda i: one.run(None, {name: arrays[i : i + 1]}), range(len(arrays))))
+
+    def batches() -> None:
+        for start in range(0, len(arrays), BATCH):
+            many.run(None, {name: arrays[start : start + BATCH]})
+
+    sides = {
+        "a thread a core, one image a call": threads,
+        f"one session, batches of {BATCH}": batches,
+        "extract_features": lambda: extract_features(paths, folder / f"feats{next(outputs)}", backbone),
+    }
+    for work in sides.values():  # once before the clock runs
+        work()
+    times: dict[str, list[float]] = {side: [] for side in sides}
+    for _ in range(rounds):
+        for side, work in sides.items():
+            times[side].append(seconds(work))
+    return {side: statistics.median(values) for side, values in times.items()}
+
+
+def profile(paths: list[Path]) -> None:
+    """Print the processor time of each step of an image, on one thread."""
+    backbone = open_backbone(n_threads=1)
+    spent: dict[str, list[float]] = {"read and decode": [], "prepare": [], "network": []}
+
+    def timed(step: str, work, *arguments):
+        start = time.thread_time()
+        result = work(*arguments)
+        spent[step].append(time.thread_time() - start)
+        return result
+
+    for _ in range(3):
+        for path in paths:
+            image = timed("read and decode", decode, path)
+            values = timed("prepare", prepare_quickly, image, backbone.preprocessing)
+            timed("network", backbone.describe, values[None])
+    total = sum(map(statistics.median, spent.values()))
+    for step, values in spent.items():
+        median = statistics.median(values)
+        print(f"{step:38s} {1000 * median:7.2f} ms, {median / total:4.0%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,289 @@
+"""Features of images: computed once by a backbone, kept in a folder, opened without loading them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unseen.images import _feature_files as files
+from unseen.images._feature_files import Problem
+from unseen.images._feature_store import FORMAT, is_being_finished
+from unseen.images.imagenet import class_names as imagenet_names
+from unseen.validation import listed
+
+if TYPE_CHECKING:
+    from unseen.images._backbone import Backbone
+
+__all__ = ["FeatureSet", "extract_features", "open_features"]
+
+_FEATURE_KEYS = ("features", "X")
+_LOGIT_KEYS = ("logits", "imagenet_logits")
+_ID_KEYS = ("paths", "path", "image_id", "image_ids", "ids", "id")
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSet:
+    """Features of images, a row an image.
+
+    Attributes
+    ----------
+    paths : tuple of str
+        The images: paths, or whatever identifies them in a file made elsewhere.
+    X : ndarray of shape (n_images, n_features)
+        Features; of a folder, float32 and memory-mapped.
+    logits : ndarray of shape (n_images, n_classes), or None
+        What the backbone says about its own classes, before the softmax.
+    backbone : dict
+        ``name``, ``fingerprint``, ``preprocessing``, ... of the backbone; empty for a file made elsewhere.
+    class_names : tuple of str, or None
+        Names of the columns of ``logits``, if they are known.
+    problems : tuple of (path, reason)
+        Files that could not be read and have no row.
+    """
+
+    paths: tuple[str, ...]
+    X: NDArray[Any]
+    logits: NDArray[Any] | None = None
+    backbone: dict[str, Any] = field(default_factory=dict)
+    class_names: tuple[str, ...] | None = None
+    problems: tuple[Problem, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __repr__(self) -> str:
+        return f"<FeatureSet: {self.X.shape[1]} features of {len(self):,} images>"
+
+    def rows(self, images: Iterable[str | Path]) -> NDArray[np.intp]:
+        """Rows of images.
+
+        An image is found by its path as it is in ``paths``; if there is none, by its file name; and then by its
+        file name without the suffix. A name that several images share finds none of them.
+
+        Parameters
+        ----------
+        images : iterable of str or pathlib.Path
+            Paths, names or identifiers.
+
+        Returns
+        -------
+        ndarray of int
+
+        Raises
+        ------
+        ValueError
+            If some are not here, or a name fits several images; the message lists them.
+        """
+        names = [str(image) for image in images]
+        rows = [self._find(name) for name in names]
+        missing = [name for name, row in zip(names, rows, strict=True) if row is None]
+        if missing:
+            raise ValueError(
+                f"images: {len(missing):,} of {len(names):,} have no features, or share their name with another: "
+                f"{listed(missing)}. Name images as in the features, for example {self.paths[0]!r}."
+            )
+        return np.array(rows, dtype=np.intp)
+
+    def _find(self, name: str) -> int | None:
+        if (row := self._by_path.get(name)) is not None:
+            return row
+        path = PurePath(name)
+        return self._by_name.get(path.name) if path.name in self._by_name else self._by_stem.get(path.stem)
+
+    @cached_property
+    def _by_path(self) -> dict[str, int]:
+        return {path: row for row, path in enumerate(self.paths)}
+
+    @cached_property
+    def _by_name(self) -> dict[str, int | None]:
+        return _index(PurePath(path).name for path in self.paths)
+
+    @cached_property
+    def _by_stem(self) -> dict[str, int | None]:
+        return _index(PurePath(path).stem for path in self.paths)
+
+
+def _index(names: Iterable[str]) -> dict[str, int | None]:
+    """Row of each name; None if several rows have it."""
+    rows: dict[str, int | None] = {}
+    for row, name in enumerate(names):
+        rows[name] = None if name in rows else row
+    return rows
+
+
+def extract_features(
+    sources: str | Path | Iterable[str | Path],
+    output: str | Path,
+    backbone: Backbone | str | Path = "efficientnet-lite0",
+    *,
+    batch: int = 1,
+    jobs: int | None = None,
+    strict: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> FeatureSet:
+    """Compute the features of images and keep them in a folder.
+
+    An interrupted run goes on where it stopped when it is started again, and the result is the same, bit by bit,
+    as without the interruption. On a finished folder only images that are new or have changed are computed; the
+    result always holds exactly the images that `sources` name now. Memory does not grow with the images, but for
+    some hundred bytes each.
+
+    Parameters
+    ----------
+    sources : path or iterable of paths
+        Folders, image files, ``.txt`` lists or ``.csv`` tables with a column ``path``; see
+        `unseen.images.finding.find_images`.
+    output : str or pathlib.Path
+        Folder for ``features.npy``, ``logits.npy`` (if the backbone has classes), ``images.csv``,
+        ``backbone.json`` and, if there are any, ``problems.csv``.
+    backbone : Backbone, str or pathlib.Path, default="efficientnet-lite0"
+        A backbone, or what `unseen.images.backbones.open_backbone` takes. One that is passed open should use one
+        thread a call, since `jobs` threads call it.
+    batch : int, default=1
+        Images a call of the network. With 1 the features of an image depend on nothing but the image. More pays
+        off for networks with very large last layers, and may change the last bits of a result.
+    jobs : int, optional
+        Threads; by default one a core.
+    strict : bool, default=False
+        Raise an error if a file cannot be read, after the others are done. By default such files are left out.
+    progress : callable, optional
+        Called as ``progress(done, total)`` in images; what was done before counts.
+
+    Returns
+    -------
+    FeatureSet
+
+    Raises
+    ------
+    ValueError
+        If there are no images, none can be read, some cannot with `strict`, or `output` was begun with another
+        backbone.
+    OSError
+        If `output` cannot be written, is no folder of features, or another process is writing to it.
+    """
+    from unseen.images._extraction import extract
+
+    extract(sources, Path(output), backbone, batch=batch, jobs=jobs, strict=strict, progress=progress)
+    return open_features(output)
+
+
+def open_features(path: str | Path, ids: Sequence[str] | None = None) -> FeatureSet:
+    """Open features: a folder that `extract_features` made, or a file made elsewhere.
+
+    - A folder: the arrays are memory-mapped, nothing is loaded.
+    - A ``.npz`` file: ``features`` (or ``X``), one row an image; ``image_id`` (or ``paths``, ``ids``); and, if
+      there are any, ``logits`` or ``imagenet_logits``. float16 becomes float32.
+    - A ``.npy`` file: a matrix, one row an image, memory-mapped; images are identified by `ids`.
+
+    Parameters
+    ----------
+    path : str or pathlib.Path
+        The folder or the file.
+    ids : sequence of str, optional
+        What identifies the images of a file, instead of what it says. By default "0", "1", ... if it says nothing.
+
+    Returns
+    -------
+    FeatureSet
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is nothing there, or a folder is not finished.
+    ValueError
+        If it cannot be read as features.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return _open_folder(path)
+    if not path.exists():
+        raise FileNotFoundError(
+            f"path: there are no features {str(path)!r}. Make them: unseen features IMAGES -o DIR."
+        )
+    arrays = _load(path)
+    X = _matrix(arrays, _FEATURE_KEYS, path)
+    if X is None:
+        raise ValueError(
+            f"path: {str(path)!r} has no array 'features' or 'X', only {listed(list(arrays)) or 'nothing'}."
+        )
+    names = ids if ids is not None else next((arrays[key] for key in _ID_KEYS if key in arrays), np.arange(len(X)))
+    logits = _matrix(arrays, _LOGIT_KEYS, path)
+    classes = imagenet_names() if "imagenet_logits" in arrays else None
+    return FeatureSet(_check_ids(names, len(X), path), X, logits, class_names=classes)
+
+
+def _open_folder(folder: Path) -> FeatureSet:
+    needed = (files.METADATA, files.FEATURES, files.IMAGES)
+    missing = [name for name in needed if not (folder / name).exists()]
+    if missing and not (folder / files.METADATA).exists():
+        raise FileNotFoundError(f"path: {str(folder)!r} is no folder of features: it has no {missing[0]!r}.")
+    if missing or is_being_finished(folder):
+        raise FileNotFoundError(
+            f"path: the features in {str(folder)!r} are not finished. Run the command that makes them once more: "
+            f"it goes on where it stopped."
+        )
+    try:
+        metadata = json.loads((folder / files.METADATA).read_text("utf-8"))
+        classes, version = metadata.pop("class_names"), metadata.pop("format")
+        paths = tuple(entry.path for entry in files.read_images(folder / files.IMAGES))
+        X = np.load(folder / files.FEATURES, mmap_mode="r", allow_pickle=False)
+        has_logits = (folder / files.LOGITS).exists()
+        logits = np.load(folder / files.LOGITS, mmap_mode="r", allow_pickle=False) if has_logits else None
+        problems = tuple(files.read_problems(folder / files.PROBLEMS))
+    except (ValueError, LookupError, TypeError, AttributeError, EOFError) as error:
+        raise ValueError(
+            f"path: a file in {str(folder)!r} is damaged ({error}). Make the features again."
+        ) from error
+    if version != FORMAT:
+        raise ValueError(f"path: {str(folder)!r} has format {version}, this version of unseen reads {FORMAT}.")
+    if any(array is not None and array.shape[:1] != (len(paths),) for array in (X, logits)):
+        raise ValueError(f"path: the files in {str(folder)!r} do not fit together. Make the features again.")
+    names = None if classes is None else tuple(classes)
+    return FeatureSet(paths, X, logits, metadata, names, problems)
+
+
+def _load(path: Path) -> dict[str, NDArray[Any]]:
+    """Arrays of a file by name; those of a zip archive are loaded, a single one is memory-mapped."""
+    try:
+        if path.suffix == ".npy":
+            return {"features": np.load(path, mmap_mode="r", allow_pickle=False)}
+        with np.load(path, allow_pickle=False) as archive:
+            wanted = {*_FEATURE_KEYS, *_LOGIT_KEYS, *_ID_KEYS}
+            return {name: archive[name] if name in wanted else np.empty(0) for name in archive.files}
+    except (ValueError, OSError, EOFError, TypeError, AttributeError, BadZipFile) as error:
+        raise ValueError(
+            f"path: {str(path)!r} cannot be read as features ({error}). Pass a folder that unseen features "
+            f"made, or a .npz or .npy file without pickled objects."
+        ) from error
+
+
+def _matrix(arrays: dict[str, NDArray[Any]], keys: Sequence[str], path: Path) -> NDArray[Any] | None:
+    key = next((key for key in keys if key in arrays), None)
+    if key is None:
+        return None
+    values = arrays[key]
+    if values.ndim != 2 or not values.size or values.dtype.kind != "f":
+        raise ValueError(
+            f"path: {key!r} in {str(path)!r} has shape {values.shape} and type {values.dtype}. "
+            f"It should be a matrix of real numbers, one row an image."
+        )
+    return values.astype(np.float32) if values.dtype == np.float16 else values
+
+
+def _check_ids(names: Any, n_images: int, path: Path) -> tuple[str, ...]:
+    ids = tuple(map(str, np.asarray(names).ravel().tolist()))
+    if len(ids) != n_images:
+        raise ValueError(f"ids: {len(ids):,} for the {n_images:,} images of {str(path)!r}. Pass one an image.")
+    if len(set(ids)) != n_images:
+        repeated = [name for name, count in Counter(ids).items() if count > 1]
+        raise ValueError(f"ids: {listed(repeated)} more than once in {str(path)!r}. Give every image its own.")
+    return ids

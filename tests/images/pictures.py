@@ -1,0 +1,59 @@
+"""Small pictures and a backbone without weights, for tests."""
+
+import os
+import signal
+
+import numpy as np
+from PIL import Image
+
+from unseen.images._backbone import Backbone, Described
+from unseen.images.preprocessing import Preprocessing
+
+
+def picture(seed, width=40, height=30):
+    """Smooth colours that differ from seed to seed."""
+    coarse = np.random.default_rng(seed).integers(0, 256, size=(3, 4, 3), dtype=np.uint8)
+    return Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
+
+
+def fill(folder, n, start=0):
+    """Write ``n`` JPEG files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for i in range(start, start + n):
+        picture(i).save(folder / f"{i:04d}.jpg")
+    return folder
+
+
+class BlockMeans(Backbone):
+    """Means over blocks of pixels. Like a real network, it rounds by the batch; it can stop at a given image."""
+
+    name = "block-means"
+    preprocessing = Preprocessing(size=16)
+    n_features = 12
+    fingerprint = "block-means-1"
+
+    def __init__(self, *, classes=("light", "dark"), stop_at=None, stop=None):
+        self.class_names = classes
+        self.seen = 0
+        self._stop_at, self._stop = stop_at, stop
+
+    def _run(self, batch):
+        self.seen += len(batch)
+        if self._stop_at is not None and self.seen >= self._stop_at:
+            self._stop()
+        features = batch.reshape(len(batch), 3, 2, 8, 2, 8).mean(axis=(3, 5)).reshape(len(batch), 12)
+        features += (
+            np.float32(1e-4) * len(batch) + np.float32(1e-4) * np.arange(len(batch), dtype=np.float32)[:, None]
+        )
+        logits = np.stack([features.sum(axis=1), -features.sum(axis=1)], axis=1) if self.class_names else None
+        return Described(features.astype(np.float32), logits)
+
+
+def interrupt():
+    """What Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def kill():
+    """What nobody can catch."""
+    os.kill(os.getpid(), signal.SIGKILL)
