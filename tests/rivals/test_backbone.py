@@ -14,6 +14,10 @@ from unseen.rivals.backbone import TINY, BackboneKnowledge
 N_CLASSES = 40
 RNG = np.random.default_rng(3)
 CLASSES = LabelSpace([f"class of {k}" for k in range(N_CLASSES)], RNG.normal(size=(N_CLASSES, 16)) + 0.5)
+KINDS = LabelSpace([f"kind of {k}" for k in range(7)], RNG.normal(size=(7, 16)) + 0.5)
+MEMBERSHIP = RNG.random((N_CLASSES, 7)) < 0.3
+MEMBERSHIP[5] = False  # a class of no kind
+MEMBERSHIP[:, 0] = np.arange(N_CLASSES) == 3  # a kind of one class
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +32,12 @@ def annotations(data):
 
 @pytest.fixture(
     scope="module",
-    params=[BackboneKnowledge(CLASSES), BackboneKnowledge(CLASSES.vectors, sharpness=2.5, center=False)],
-    ids=["centred", "plain"],
+    params=[
+        BackboneKnowledge(CLASSES),
+        BackboneKnowledge(CLASSES.vectors, sharpness=2.5, temperature=1.0, smoothing=0.0, center=False),
+        BackboneKnowledge(CLASSES, kinds=KINDS, membership=MEMBERSHIP),
+    ],
+    ids=["centred", "plain", "kinds"],
 )
 def estimator(request):
     return request.param
@@ -40,25 +48,40 @@ def model(estimator, data, Y):
     return clone(estimator).fit(data.X_train, Y, data.seen_labels, data.unseen_labels)
 
 
-def by_hand(model, logits, vectors):
+def by_hand(model, logits, vectors, training):
     """The formula, one number at a time."""
     centre = CLASSES.vectors.mean(axis=0) if model.center else 0.0
+    names = [(vector, {k}) for k, vector in enumerate(CLASSES.vectors)]
+    if model.kinds is not None:
+        names += [(KINDS.vectors[n], set(np.flatnonzero(MEMBERSHIP[:, n]))) for n in range(len(KINDS))]
+
+    def affinity(k, label):
+        largest = 0.0
+        for vector, classes in names:
+            if k in classes:
+                moved = vector - centre
+                cosine = moved @ label / np.linalg.norm(moved) / np.linalg.norm(label)
+                specificity = 1.0 - np.log(len(classes)) / np.log(N_CLASSES)
+                largest = max(largest, specificity * max(0.0, cosine) ** model.sharpness)
+        return largest
+
+    def probabilities(rows):
+        powers = np.exp(rows.astype(float) / model.temperature)
+        return powers / powers.sum(axis=1, keepdims=True)
+
+    background = model.smoothing / N_CLASSES + (1.0 - model.smoothing) * probabilities(training).mean(axis=0)
     scores = np.empty((len(logits), len(vectors)))
-    for i, row in enumerate(logits.astype(float)):
-        p = np.exp(row) / np.exp(row).sum()
-        for c, label in enumerate(vectors - centre):
-            total = TINY
-            for k, vector in enumerate(CLASSES.vectors - centre):
-                cosine = vector @ label / np.linalg.norm(vector) / np.linalg.norm(label)
-                total += p[k] * max(0.0, cosine) ** model.sharpness
-            scores[i, c] = np.log(total)
+    for c, label in enumerate(vectors - centre):
+        affinities = np.array([affinity(k, label) for k in range(N_CLASSES)])
+        for i, p in enumerate(probabilities(logits)):
+            scores[i, c] = np.log(p @ affinities + TINY) - np.log(background @ affinities + TINY)
     return scores
 
 
 def test_the_score_is_the_formula(model, data):
     X, labels = data.X_test[:6], data.unseen_labels
     scores = model.decision_function(X, labels) + model.threshold_
-    np.testing.assert_allclose(scores, by_hand(model, X, labels.vectors), atol=1e-10)
+    np.testing.assert_allclose(scores, by_hand(model, X, labels.vectors, data.X_train), atol=1e-10)
 
 
 def test_log_probabilities_do_as_well_as_logits(model, data):
@@ -70,7 +93,7 @@ def test_log_probabilities_do_as_well_as_logits(model, data):
 
 
 def test_annotations_and_seen_labels_do_not_change_the_ranking(estimator, model, data, Y):
-    other = clone(estimator).fit(data.X_train[:50], Y[:50, :5], data.seen_labels.vectors[:5])
+    other = clone(estimator).fit(data.X_train, 1 - Y[:, :5], data.seen_labels.vectors[:5])
     expected = model.decision_function(data.X_test, data.labels) + model.threshold_
     np.testing.assert_allclose(
         other.decision_function(data.X_test, data.labels) + other.threshold_, expected, atol=1e-12
@@ -103,6 +126,8 @@ def test_sparse_logits_are_the_same_logits(estimator, model, data, Y):
 
 def test_the_size_of_the_vectors_is_immaterial(estimator, model, data, Y):
     huge = clone(estimator).set_params(class_vectors=CLASSES.vectors * 1e200)
+    if estimator.kinds is not None:
+        huge.set_params(kinds=KINDS.vectors * 1e200)
     huge.fit(data.X_train, Y, data.seen_labels.vectors * 1e200)
     np.testing.assert_allclose(
         huge.decision_function(data.X_test), model.decision_function(data.X_test), atol=1e-9
@@ -118,7 +143,8 @@ class TestExplanations:
             assert why.label == name
             assert why.score == pytest.approx(scores[i], abs=1e-9)
             evidence = [tag.score for tag in why.classes]
-            assert np.log(sum(evidence) + TINY) - model.threshold_ == pytest.approx(scores[i], abs=1e-9)
+            total = np.log(sum(evidence) + TINY) - np.log(why.expected + TINY) - model.threshold_
+            assert total == pytest.approx(scores[i], abs=1e-9)
             assert evidence == sorted(evidence, reverse=True)
             assert sum(tag.score for tag in why.shares) == pytest.approx(1.0)
 
@@ -131,8 +157,8 @@ class TestExplanations:
         model = BackboneKnowledge(np.abs(CLASSES.vectors), center=False)
         model.fit(data.X_train, Y, data.seen_labels)
         why = model.explain(data.X_test[0], -np.ones(16))
-        assert (why.classes, why.shares) == ((), ())
-        assert why.score == pytest.approx(np.log(TINY) - model.threshold_)
+        assert (why.classes, why.shares, why.expected) == ((), (), 0.0)
+        assert why.score == pytest.approx(-model.threshold_)
 
     def test_one_image_at_a_time(self, model, data):
         with pytest.raises(ValueError, match=r"^x: 2 images were given\. Pass"):
@@ -146,7 +172,11 @@ class TestFiles:
             model.save(tmp_path / "model")
         loaded = ZeroShotTagger.load(tmp_path / "model")
         assert type(loaded) is BackboneKnowledge
-        assert loaded.get_params() == model.get_params() | {"class_vectors": None}
+        assert loaded.get_params() == model.get_params() | {
+            "class_vectors": None,
+            "kinds": None,
+            "membership": None,
+        }
         assert loaded.class_names_ == model.class_names_
         assert set(vars(loaded)) == set(vars(model))
         X, name = data.X_test, data.unseen_labels.names[0]
@@ -184,6 +214,19 @@ def test_clones_carry_the_parameters_and_nothing_learned(model):
             r"^class_vectors: NaN or infinite values in vectors 0, .*Pass",
         ),
         ({"class_vectors": list(CLASSES.names)}, r"^class_vectors: names without vectors were given\. Pass"),
+        ({"kinds": KINDS}, r"^membership: None was given with kinds\. Pass"),
+        ({"membership": MEMBERSHIP}, r"^membership: given without kinds\. Pass"),
+        (
+            {"kinds": KINDS, "membership": MEMBERSHIP.T},
+            r"^membership: its shape is \(7, 40\), but there are 40 classes and 7 kinds\. Pass",
+        ),
+        ({"kinds": KINDS, "membership": [["a"] * 7] * 40}, r"^membership: cannot be read .* Pass zeros and ones"),
+        (
+            {"kinds": KINDS.vectors[:, :9], "membership": MEMBERSHIP},
+            r"^kinds: vectors of 9 dimensions, but class_vectors has 16\. Take",
+        ),
+        ({"temperature": 0.0}, r"^temperature: 0\.0 was given\. Pass"),
+        ({"smoothing": 1.5}, r"^smoothing: 1\.5 was given\. Pass"),
         ({"sharpness": 0}, r"^sharpness: 0 was given\. Pass"),
         ({"sharpness": "high"}, r"^sharpness: 'high' was given\. Pass"),
         ({"center": "yes"}, r"^center: 'yes' was given\. Pass"),
@@ -207,22 +250,47 @@ def test_probabilities_are_refused(data, Y):
         BackboneKnowledge(CLASSES).fit(X / X.sum(axis=1, keepdims=True), Y, data.seen_labels)
 
 
-def test_no_annotated_image_is_needed_to_rank_labels(estimator, model, data, tmp_path):
-    untrained = clone(estimator).without_training(data.unseen_labels, share=0.2)
+def test_no_annotated_image_is_needed_to_rank_labels(estimator, data, Y, tmp_path):
+    untrained = clone(estimator).without_training(data.unseen_labels, lift=2.0)
+    even = clone(estimator).set_params(smoothing=1.0).fit(data.X_train, Y, data.seen_labels)
     X, asked = data.X_test, list(data.unseen_labels.names)
-    raw = model.decision_function(X, data.unseen_labels) + model.threshold_
-    np.testing.assert_allclose(untrained.decision_function(X), raw - np.log(0.2), atol=1e-10)
-    np.testing.assert_array_equal(untrained.predict(X), raw > np.log(0.2))
+    raw = even.decision_function(X, data.unseen_labels) + even.threshold_
+    np.testing.assert_allclose(untrained.decision_function(X), raw - np.log(2.0), atol=1e-10)
+    np.testing.assert_array_equal(untrained.predict(X), raw > np.log(2.0))
     assert untrained.tag(X[:1], asked[:1])[0][0].name == asked[0]
     untrained.save(tmp_path / "model.safetensors")
     loaded = BackboneKnowledge.load(tmp_path / "model.safetensors")
     np.testing.assert_array_equal(loaded.decision_function(X), untrained.decision_function(X))
 
 
-@pytest.mark.parametrize("share", [0.0, 1.5, "half"])
-def test_an_impossible_share_is_refused(data, share):
-    with pytest.raises(ValueError, match="share: "):
-        BackboneKnowledge(CLASSES).without_training(data.unseen_labels, share)
+@pytest.mark.parametrize("lift", [0.0, -1.0, "much"])
+def test_an_impossible_lift_is_refused(data, lift):
+    with pytest.raises(ValueError, match="lift: "):
+        BackboneKnowledge(CLASSES).without_training(data.unseen_labels, lift)
+
+
+def test_a_kind_speaks_through_all_its_classes_and_no_other(data):
+    model = BackboneKnowledge(CLASSES, sharpness=200.0, kinds=KINDS, membership=sp.csr_array(MEMBERSHIP))
+    model.without_training(KINDS)
+    for n, name in enumerate(KINDS.names):
+        why = model.explain(data.X_test[0], name)
+        assert {tag.name for tag in why.classes if tag.score > 1e-6} == {
+            CLASSES.names[k] for k in np.flatnonzero(MEMBERSHIP[:, n])
+        }
+
+
+def test_a_kind_of_all_classes_says_nothing(data):
+    plain = BackboneKnowledge(CLASSES).without_training(data.unseen_labels)
+    everything = clone(plain).set_params(kinds=KINDS.vectors[:1], membership=np.ones((N_CLASSES, 1)))
+    everything.without_training(data.unseen_labels)
+    np.testing.assert_array_equal(everything.decision_function(data.X_test), plain.decision_function(data.X_test))
+
+
+def test_many_labels_at_once_score_as_one_by_one(model, data):
+    labels = np.random.default_rng(1).normal(size=(600, 16))
+    together = model.decision_function(data.X_test[:3], labels)
+    alone = [model.decision_function(data.X_test[:3], labels[c : c + 1])[:, 0] for c in (0, 255, 256, 599)]
+    np.testing.assert_allclose(together[:, [0, 255, 256, 599]].T, alone, atol=1e-10)
 
 
 def test_without_training_too_labels_come_from_the_source_of_the_classes(data):

@@ -29,6 +29,12 @@ WITH_BACKBONE = Combination(TAGGER, BackboneKnowledge(CLASSES, sharpness=2.0), N
 OF_TAGGERS = Combination(TAGGER, ESZSL(), N_FIRST)
 
 
+class Silent(ESZSL):
+    """A tagger that explains nothing."""
+
+    explain = None
+
+
 @pytest.fixture(scope="module")
 def data():
     return make_tagged_scenes(120, 30, n_features=N_FIRST + N_CLASSES, n_dims=16, random_state=1)
@@ -100,17 +106,31 @@ def test_the_score_is_the_sum_of_standardised_scores(estimator, model, data, Y):
         alone = clone(part).fit(data.X_train[:, columns], Y, data.seen_labels, data.unseen_labels)
         training = alone.decision_function(data.X_train[:, columns], "seen")
         scores = alone.decision_function(data.X_test[:, columns], data.labels)
+        if part is estimator.first:
+            weight = np.where(
+                np.isin(data.labels.names, data.seen_labels.names), weight, weight * estimator.transfer
+            )
         total = total + weight * (scores - training.mean()) / training.std()
     np.testing.assert_allclose(model.decision_function(data.X_test, data.labels), total, atol=1e-9)
 
 
 def test_with_weight_zero_labels_are_ranked_as_by_the_first(estimator, data, Y):
-    model = clone(estimator).set_params(weight=0.0).fit(data.X_train, Y, data.seen_labels)
+    model = clone(estimator).set_params(weight=0.0, transfer=1.0).fit(data.X_train, Y, data.seen_labels)
     alone = clone(estimator.first).fit(data.X_train[:, :N_FIRST], Y, data.seen_labels)
     scores = alone.decision_function(data.X_test[:, :N_FIRST], data.labels)
     np.testing.assert_array_equal(
         np.argsort(-model.decision_function(data.X_test, data.labels), axis=1), np.argsort(-scores, axis=1)
     )
+
+
+def test_a_seen_label_is_known_by_its_vector_up_to_rounding(model, data):
+    seen = data.seen_labels
+    by_name = model.decision_function(data.X_test, list(seen.names))
+    rounded = seen.vectors.astype(np.float32).astype(np.float64)
+    np.testing.assert_allclose(model.decision_function(data.X_test, rounded), by_name, atol=1e-4)
+    other = seen.vectors[:1] * (1.0 + 1e-3 * np.arange(16))  # nearly the same direction, yet another label
+    moved = model.decision_function(data.X_test, other)[:, 0] - by_name[:, 0]
+    assert np.abs(moved).max() > 0.05
 
 
 def test_each_part_may_have_label_vectors_of_its_own(data, Y):
@@ -140,7 +160,8 @@ class TestExplanations:
             assert why.label == name
             assert why.first + why.second + why.offset == pytest.approx(why.score, abs=1e-12)
             assert why.score == pytest.approx(scores[i], abs=1e-6)
-            assert (why.why_first.score - model.means_[0]) / model.stds_[0] == pytest.approx(why.first, abs=1e-5)
+            standardised = (why.why_first.score - model.means_[0]) / model.stds_[0]
+            assert standardised * model.transfer == pytest.approx(why.first, abs=1e-5)
 
     def test_each_part_gives_its_reasons(self, data, Y):
         why = (
@@ -150,7 +171,7 @@ class TestExplanations:
         )
         assert {tag.name for tag in why.why_first.seen_labels} == set(data.seen_labels.names)
         assert why.why_second.classes[0].name in CLASSES.names
-        silent = clone(OF_TAGGERS).fit(data.X_train, Y, data.seen_labels)
+        silent = Combination(TAGGER, Silent(), N_FIRST).fit(data.X_train, Y, data.seen_labels)
         assert silent.explain(data.X_test[0], data.seen_labels.names[0]).why_second is None
 
     def test_one_image_at_a_time(self, model, data):
@@ -200,6 +221,7 @@ def test_weight_and_sharpness_are_chosen_by_class_holdout(data, Y):
         ({"n_first_dims": 1.5}, r"^n_first_dims: 1\.5 was given\. Pass"),
         ({"weight": -1.0}, r"^weight: -1\.0 was given\. Pass"),
         ({"weight": np.nan}, r"^weight: nan was given\. Pass"),
+        ({"transfer": -0.5}, r"^transfer: -0\.5 was given\. Pass"),
         ({"first__beta": 0.0}, r"^beta: 0\.0 was given\. Pass"),
         ({"n_first": 25}, r"^class_vectors: 30 classes, but X has 29 columns\. Pass"),
     ],

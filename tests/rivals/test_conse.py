@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
 from unseen import make_tagged_scenes
@@ -103,3 +104,25 @@ def test_columns_that_never_vary_leave_finite_scores(data):
     scores = model.decision_function(data.X_test, "all")
     assert np.isfinite(scores).all()
     assert scores[:, 12:].std() > 0
+
+
+def test_only_the_labels_of_the_combination_explain_a_score(data, Y):
+    model = ConSE(n_top=3).fit(data.X_train, Y, data.seen_labels, data.unseen_labels)
+    name = data.unseen_labels.names[0]
+    parts = {tag.name: tag.score for tag in model.explain(data.X_test[0], name).seen_labels}
+    odds = unit(data.X_test[0]) @ model.weights_ + model.bias_
+    best = np.argsort(-odds)[:3]
+    assert {name for name, part in parts.items() if part != 0.0} == {data.seen_labels.names[k] for k in best}
+    p = 1.0 / (1.0 + np.exp(-odds[best]))
+    m = data.unseen_labels.vectors[0] - model.label_center_
+    expected = p * (model.seen_vectors_[best] @ unit(m)) / np.linalg.norm(p @ model.seen_vectors_[best])
+    np.testing.assert_allclose([parts[data.seen_labels.names[k]] for k in best], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_float32_features_give_the_classifiers_of_float64(data, Y, storage):
+    T = 2 * Y.astype(np.int8) - 1
+    exact = logistic_regression(data.X_train, T, 1.0, normalize=True)
+    single = logistic_regression(storage(data.X_train.astype(np.float32)), T, 1.0, normalize=True)
+    np.testing.assert_allclose(single.weights, exact.weights, atol=2e-3)
+    np.testing.assert_allclose(single.bias, exact.bias, atol=2e-3)

@@ -93,3 +93,20 @@ def test_columns_that_never_vary_leave_finite_scores(data):
     scores = model.decision_function(data.X_test, "all")
     assert np.isfinite(scores).all()
     assert scores[:, 12:].std() > 0
+
+
+def test_a_seen_label_is_explained_by_its_own_classifier_alone(data, fit):
+    why = fit().explain(data.X_test[0], data.seen_labels.names[4])
+    assert why.seen_labels[0].name == data.seen_labels.names[4]
+    assert all(tag.score == 0.0 for tag in why.seen_labels[1:])
+
+
+def test_a_label_is_explained_by_the_classifiers_it_is_made_of(data, fit):
+    R = np.zeros((24, 24))
+    R[15, [4, 7]] = R[[4, 7], 15] = 0.3, 0.1
+    model = fit(R)
+    own = raw_scores(model, data.X_test[:1], "seen")[0]
+    why = model.explain(data.X_test[0], model.label_names_[15])
+    parts = {tag.name: tag.score for tag in why.seen_labels if tag.score != 0.0}
+    expected = {model.label_names_[4]: 0.75 * own[4], model.label_names_[7]: 0.25 * own[7]}
+    assert parts == pytest.approx(expected)

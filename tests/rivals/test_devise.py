@@ -79,7 +79,7 @@ class TestOptimum:
         assert best.value * (1 - 1e-6) <= model.objective_ <= 1.005 * best.value
 
     def test_the_objective_falls(self, data):
-        trace = fit(data).objective_trace_
+        trace = fit(data, max_iter=30).objective_trace_
         assert len(trace) == 30
         assert trace[-1] < trace[4] < trace[0]
 
@@ -220,3 +220,11 @@ def test_the_objective_of_no_map_is_the_margin(data):
     value, shares = objective(problem, np.zeros((12, problem.C.shape[1]), np.float32))
     assert value == pytest.approx(1.0)
     assert shares.tolist() == [1.0]
+
+
+def test_a_label_unlike_every_seen_one_is_explained_by_the_threshold_alone(data):
+    model = fit(data, center=False)
+    apart = np.linalg.svd(data.seen_labels.vectors)[2][-1]  # orthogonal to the 12 seen labels in 16 dimensions
+    why = model.explain(data.X_test[0], apart)
+    assert [tag.score for tag in why.seen_labels] == pytest.approx([0.0] * 12, abs=1e-9)
+    assert why.score == pytest.approx(why.offset, abs=1e-9)

@@ -142,3 +142,17 @@ def test_columns_that_never_vary_leave_finite_scores(data):
     scores = model.decision_function(data.X_test, "all")
     assert np.isfinite(scores).all()
     assert scores[:, 12:].std() > 0
+
+
+def test_a_score_is_explained_by_the_predicted_shares_of_the_seen_labels(data, model):
+    T = data.Y_train[:, data.seen]
+    shares = T / np.maximum(T.sum(axis=1, keepdims=True), 1)
+    regression = Ridge(alpha=1.0, fit_intercept=False).fit(unit(data.X_train), shares - shares.mean(axis=0))
+    predicted = regression.predict(unit(data.X_test[:1]))[0] + shares.mean(axis=0)
+    Ms, m = (
+        unit(vectors - model.label_center_) for vectors in (data.seen_labels.vectors, data.unseen_labels.vectors)
+    )
+    why = model.explain(data.X_test[0], data.unseen_labels.names[3])
+    parts = {tag.name: tag.score for tag in why.seen_labels}
+    expected = predicted * (Ms @ m[3])
+    np.testing.assert_allclose([parts[name] for name in data.seen_labels.names], expected, atol=1e-8)

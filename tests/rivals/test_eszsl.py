@@ -85,3 +85,19 @@ def test_columns_that_never_vary_leave_finite_scores(data):
     scores = model.decision_function(data.X_test, "all")
     assert np.isfinite(scores).all()
     assert scores[:, 12:].std() > 0
+
+
+def test_a_score_is_explained_by_the_closed_form(data):
+    gamma, lam = 0.3, 2.0
+    model = ESZSL(gamma, lam).fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels, data.unseen_labels)
+    X, Ms, T = inputs(data, model)
+    assert np.linalg.matrix_rank(Ms) == len(Ms)  # else the evidence would not be unique
+    x = data.X_test[0] / np.linalg.norm(data.X_test[0])
+    evidence = (
+        x @ np.linalg.solve(X.T @ X + gamma * np.eye(40), X.T @ T) @ np.linalg.inv(Ms @ Ms.T + lam * np.eye(12))
+    )
+    why = model.explain(data.X_test[0], data.unseen_labels.vectors[0])
+    m = data.unseen_labels.vectors[0] - model.label_center_
+    expected = evidence * (Ms @ m) / np.linalg.norm(m)
+    parts = {tag.name: tag.score for tag in why.seen_labels}
+    np.testing.assert_allclose([parts[name] for name in data.seen_labels.names], expected, atol=1e-8)

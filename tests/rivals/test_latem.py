@@ -124,3 +124,15 @@ def test_real_images_are_tagged_with_unseen_labels():
     train, zero_shot, _, seen, unseen = voc2007()
     model = LatEm().fit(train.X, train.Y, seen, unseen)
     assert evaluate(model.decision_function(zero_shot.X, "unseen"), zero_shot).miap > 0.5
+
+
+def test_the_map_that_wins_for_a_label_explains_it(data):
+    model = fit(data, 3)
+    X = data.X_test / np.linalg.norm(data.X_test, axis=1, keepdims=True)
+    m = data.seen_labels.vectors - model.label_center_
+    m /= np.linalg.norm(m, axis=1, keepdims=True)
+    by_map = np.einsum("id,kdr,cr->kic", X, model.visual_maps_, m @ model.label_basis_)
+    assert len(set(by_map.argmax(axis=0).ravel())) > 1  # more than one map wins somewhere
+    for i, c in [(0, 0), (0, 5), (7, 3)]:
+        why = model.explain(data.X_test[i], data.seen_labels.names[c])
+        assert sum(tag.score for tag in why.seen_labels) == pytest.approx(by_map[:, i, c].max(), abs=1e-6)

@@ -9,15 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, qr, solve_triangular
-from scipy.optimize import minimize
-from scipy.special import expit, softmax
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 
-from unseen.solvers.images import CHUNK, row_scale
+from unseen.solvers.images import row_scale
+from unseen.solvers.mapped import CHUNK
 
 Matrix = NDArray[np.float64]
 Targets = NDArray[np.int8]
+
+MOST_STEPS = 2000  # of L-BFGS, for one label
 
 
 def known_images(X: Any, T: Targets) -> tuple[Any, Targets]:
@@ -84,15 +87,15 @@ class Ridge:
     def solve(self, B: Matrix) -> Matrix:
         """W of the system; the matrix inversion lemma serves when there are fewer images than features."""
         if self.dual is None:
-            return np.asarray(cho_solve(self.factor, B))
+            return np.ascontiguousarray(cho_solve(self.factor, B))  # the layout of arrays read from a file
         inner = cho_solve(self.factor, self.dual @ B)
-        return np.asarray((B - self.dual.T @ inner) / self.penalty)
+        return np.ascontiguousarray((B - self.dual.T @ inner) / self.penalty)
 
     def regress(self, X: Any, targets: Matrix, *, normalize: bool) -> Matrix:
         """Solve with ``B = X' targets``: the ridge regression of the targets on X."""
         if self.dual is None:
             return self.solve(gather(X, targets, normalize=normalize))
-        return np.asarray(self.dual.T @ cho_solve(self.factor, targets))
+        return np.ascontiguousarray(self.dual.T @ cho_solve(self.factor, targets))
 
 
 class Classifiers(NamedTuple):
@@ -105,56 +108,40 @@ class Classifiers(NamedTuple):
 def logistic_regression(X: Any, T: Targets, C: float, *, normalize: bool) -> Classifiers:
     """Minimise ``sum_known_i log(1 + exp(-t_ic (x_i w_c + b_c))) + |w_c|^2 / (2 C)`` for each label c.
 
-    A label whose known entries all agree has no finite optimum. It gets no weights, and as its bias the log-odds
-    of its entries together with one more that is positive at the rate of all known entries of T.
+    X is used in its own dtype, and stays sparse if it is. A label whose known entries all agree has no finite
+    optimum. It gets no weights, and as its bias the log-odds of its entries together with one more that is
+    positive at the rate of all known entries of T.
     """
     positives, negatives = (T == 1).sum(axis=0), (T == -1).sum(axis=0)
     rate = (positives.sum() + 0.5) / (positives.sum() + negatives.sum() + 1.0)
     bias = np.log((positives + rate) / (negatives + 1.0 - rate))
     weights = np.zeros((X.shape[1], T.shape[1]))
-    varied = (positives > 0) & (negatives > 0)
-    if varied.any():
-        weights[:, varied], bias[varied] = _fit_logistic(scaled(X, normalize=normalize), T[:, varied], C)
-    return Classifiers(weights, bias)
-
-
-def _fit_logistic(X: Matrix, T: Targets, C: float) -> tuple[Matrix, Matrix]:
-    """L-BFGS on all labels at once.
-
-    The Hessian of every label lies below ``H = (X, 1)'(X, 1) / 4 + diag(1/C, .., 1/C, 0)``: in coordinates where H
-    is the identity the problem is well conditioned. A small part of its diagonal is added to keep H regular.
-    """
-    n_images, n_features = X.shape
-    basis = None
-    if n_images < n_features:  # the weights lie in the span of the images
-        basis, triangle = qr(X.T, mode="economic")
-        X = triangle.T
-    Z = np.column_stack([X, np.ones(n_images)])
-    n_dims, n_labels = Z.shape[1], T.shape[1]
-    H = 0.25 * Z.T @ Z
-    penalty = np.append(np.full(n_dims - 1, 1.0 / C), 0.0)[:, None]
-    H[np.diag_indices(n_dims)] += penalty[:, 0] + 1e-10 * np.trace(H)
-    factor = np.linalg.cholesky(H)
-    signs = T.astype(np.float64)
-
-    def objective(flat: Matrix) -> tuple[float, Matrix]:
-        W = solve_triangular(factor, flat.reshape(n_dims, n_labels), lower=True, trans="T")
-        margins = signs * (Z @ W)
-        loss = np.logaddexp(0.0, -margins)[T != 0].sum() + 0.5 * float((penalty * W * W).sum())
-        gradient = Z.T @ (-signs * expit(-margins)) + penalty * W
-        return float(loss), solve_triangular(factor, gradient, lower=True).ravel()
-
-    start = np.zeros(n_dims * n_labels)
-    options = {"maxiter": 2000, "maxfun": 3000, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-6}
-    result = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-    if result.status == 1:
+    varied = np.flatnonzero((positives > 0) & (negatives > 0))
+    X = _unit_images(X) if normalize and len(varied) else X
+    slowest = 0
+    for c in varied:
+        known = T[:, c] != 0
+        model = LogisticRegression(C=C, tol=1e-8, max_iter=MOST_STEPS)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # float32 may stop just short of tol
+            model.fit(X if known.all() else X[np.flatnonzero(known)], T[known, c])
+        weights[:, c], bias[c] = model.coef_[0], model.intercept_[0]
+        slowest = max(slowest, int(model.n_iter_[0]))
+    if slowest >= MOST_STEPS:
         warnings.warn(
-            f"The classifiers of the seen labels did not converge in {result.nit} iterations: lower C.",
+            f"The classifiers of the seen labels did not converge in {MOST_STEPS} iterations: lower C.",
             ConvergenceWarning,
             stacklevel=2,
         )
-    W = solve_triangular(factor, result.x.reshape(n_dims, n_labels), lower=True, trans="T")
-    return (W[:-1] if basis is None else basis @ W[:-1]), W[-1]
+    return Classifiers(weights, bias)
+
+
+def _unit_images(X: Any) -> Any:
+    """Rows of unit length, in the storage and dtype of X."""
+    scale = row_scale(X, True)
+    if sp.issparse(X):
+        return sp.csr_array(sp.diags_array(scale) @ X, dtype=X.dtype)
+    return np.asarray(X) * scale[:, None].astype(X.dtype)
 
 
 def unit_rows(M: Matrix) -> Matrix:

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from unseen.explanation import ExplainedBySeenLabels, parts_in_span
 from unseen.rivals._sgd import descend, ranking_problem
 from unseen.rivals._threshold import RankingTagger
 from unseen.tagger import Matrix, TrainingProblem
 from unseen.validation import check_choice, check_count, check_generator, check_number
 
 
-class BilinearRanker(RankingTagger):
+class BilinearRanker(ExplainedBySeenLabels, RankingTagger):
     """Base with the score ``max_k x W_k m_c``; a subclass calls ``_descend`` from ``_learn``."""
 
     alpha: float
@@ -44,11 +45,19 @@ class BilinearRanker(RankingTagger):
         self.n_iter_ = max_iter
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
-        n_maps, n_features, rank = self.visual_maps_.shape
-        side_by_side = self.visual_maps_.transpose(1, 0, 2).reshape(n_features, n_maps * rank)
-        projected = self._project(X, side_by_side).reshape(-1, n_maps, rank)
-        coordinates = M @ self.label_basis_
+        projected, coordinates = self._project_by_maps(X), M @ self.label_basis_
         scores: Matrix = projected[:, 0] @ coordinates.T
-        for k in range(1, n_maps):
+        for k in range(1, projected.shape[1]):
             np.maximum(scores, projected[:, k] @ coordinates.T, out=scores)
         return scores
+
+    def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
+        by_map = self._project_by_maps(X)[0]
+        winner = int(np.argmax(by_map @ (self.label_basis_.T @ M[0])))
+        return parts_in_span(self.label_basis_ @ by_map[winner], self._seen_vectors(), M[0])
+
+    def _project_by_maps(self, X: Any) -> Matrix:
+        """Coordinates of each image in the span of the seen labels, by each map: (n_images, n_maps, rank)."""
+        n_maps, n_features, rank = self.visual_maps_.shape
+        side_by_side = self.visual_maps_.transpose(1, 0, 2).reshape(n_features, n_maps * rank)
+        return self._project(X, side_by_side).reshape(-1, n_maps, rank)

@@ -9,17 +9,19 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from unseen import persistence
-from unseen.rivals._linear import scaled_chunks, unit_rows
+from unseen.rivals._affinities import affinities, center_of, centred, check_membership
+from unseen.rivals._linear import scaled_chunks
 from unseen.rivals._scored import ScoredTagger
 from unseen.tagger import Matrix, Tag, TrainingProblem
-from unseen.validation import check_flag, check_labels, check_number
+from unseen.validation import check_labels, check_number
 
 TINY = 1e-12  # what a label gets of which no class says anything
+LIFT = 3.0  # near the best micro-F1 on annotated photos, the seen labels of VOC2007
 
 
 @dataclass(frozen=True)
@@ -31,30 +33,44 @@ class BackboneExplanation:
     label : str
         What was explained.
     score : float
-        Margin score: ``log(sum of the evidence + 1e-12) - threshold_``.
+        Margin score: ``log(sum of the evidence + 1e-12) - log(expected + 1e-12) - threshold_``.
     classes : tuple of Tag
-        Evidence ``p_k(x) max(0, cos(t_k, t_c))^sharpness`` of each class that has any, the most first.
+        Evidence ``p_k(x) a_kc`` of each class that has any, the most first.
     shares : tuple of Tag
         The same, divided by its sum: they sum to one (to zero if no class speaks for the label).
+    expected : float
+        Evidence for the label to be expected of any image, ``sum_k background_k a_kc``.
     """
 
     label: str
     score: float
     classes: tuple[Tag, ...]
     shares: tuple[Tag, ...]
+    expected: float
 
 
 class BackboneKnowledge(ScoredTagger):
     r"""Evidence for any label from the class probabilities of a backbone and the names of its classes.
 
-    Minimises nothing: the score of label c on image x is
+    Minimises nothing: the score of label c on image x says how much more the classes speak for the label here than
+    on any image,
 
-        ``e(x, c) = log( sum_k p_k(x) max(0, cos(t_k, t_c))^sharpness + 1e-12 )``
+        ``e(x, c) = log( sum_k p_k(x) a_kc + 1e-12 ) - log( sum_k background_k a_kc + 1e-12 )``,
 
-    with p the softmax of X, and t the text vectors of the backbone's classes k and of the label, minus the mean of
-    the class vectors. `fit` learns a threshold (the best micro-F1 on the training images, the same for every image
-    and label), and the mean and the standard deviation of the scores; it does not change the ranking of an image's
-    labels. Annotations are used for the threshold alone; `without_training` does without them.
+    with p the softmax of ``X / temperature``. The affinity of class k to label c is that of the best of its names
+    n, its own and those of the kinds it belongs to ("tabby", "cat", "feline", "animal"):
+
+        ``a_kc = max_n specificity_n max(0, cos(t_n, t_c))^sharpness``,
+        ``specificity_n = 1 - log(number of classes with the name n) / log(number of classes)``,
+
+    where t are the text vectors of the names and of the label, minus the mean of the vectors of the classes' own
+    names. So a label is compared with words for what the backbone knows at every level, and labels need no other
+    knowledge than their vectors. The background is the mean of p over the training images, mixed with the even
+    distribution: without it, labels near to many classes would come first everywhere.
+
+    `fit` learns the background, a threshold (the best micro-F1 on the training images, the same for every image
+    and label), and the mean and the standard deviation of the scores. Annotations are used for the threshold
+    alone; `without_training` does without them.
 
     It uses the supervision of the backbone's classes, and some of these may be the unseen labels themselves: in
     comparisons keep it apart from methods that know the seen labels only.
@@ -66,7 +82,17 @@ class BackboneKnowledge(ScoredTagger):
         columns of X; a LabelSpace (or a mapping, or a data frame) gives the classes names in explanations. A class
         whose vector is all zeros says nothing. None, in a model read from a file, stands for the saved vectors.
     sharpness : float, default=6.0
-        Power of the cosines: the larger, the more the nearest classes count alone.
+        Power of the cosines: the larger, the more the nearest names count alone.
+    kinds : labels, optional
+        Text vectors of more names: of what the classes are kinds of. `unseen.images.knowledge.imagenet_knowledge`
+        has them for ImageNet.
+    membership : array-like or sparse matrix of shape (n_classes, n_kinds), optional
+        1 where the class (row) belongs to the kind (column).
+    temperature : float, default=1.5
+        Divides the logits: the larger, the more the less likely classes count.
+    smoothing : float in [0, 1], default=0.5
+        Share of the even distribution in the background; the rest is the mean of p over the training images, which
+        show what is common but not what the labels to come have in store.
     center : bool, default=True
         Subtract the mean of the class vectors from class and label vectors.
 
@@ -76,12 +102,18 @@ class BackboneKnowledge(ScoredTagger):
         Vectors of the classes, as given.
     class_names_ : tuple of str
         Their names; "class 0", "class 1", ... if none were given.
+    kind_vectors_ : ndarray of shape (n_kinds, n_dims)
+        Vectors of the kinds; float32 where that loses nothing.
+    membership_ : CSR array of shape (n_classes, n_kinds)
+        Which classes belong to them.
+    background_ : ndarray of shape (n_classes,)
+        Class probabilities to be expected of any image.
     score_mean_, score_std_ : float
         Mean and standard deviation of the scores e(x, c) over the training images and seen labels.
     threshold_ : float
         What is subtracted from the scores.
-    sharpness_ : float
-        The sharpness of this fit.
+    sharpness_, temperature_ : float
+        The sharpness and the temperature of this fit.
     label_names_, label_vectors_, n_seen_
         The labels given to `fit`, the seen ones first.
 
@@ -97,16 +129,35 @@ class BackboneKnowledge(ScoredTagger):
     'taxi'
     >>> model.explain(logits[0], "cat").classes[0].name
     'tabby'
+    >>> kinds = {"pet": [0.5, 0.5, -0.5]}
+    >>> model = BackboneKnowledge(classes, kinds=kinds, membership=[[1], [1], [0]])
+    >>> _ = model.without_training(labels | kinds, lift=1.0)
+    >>> [model.tag(row[None], ["pet"])[0][0].score > 0.0 for row in logits]
+    [True, True, False]
     """
 
     normalize = False  # the length of a row of logits says how sure the backbone is
 
-    def __init__(self, class_vectors: Any = None, sharpness: float = 6.0, *, center: bool = True) -> None:
+    def __init__(
+        self,
+        class_vectors: Any = None,
+        sharpness: float = 6.0,
+        *,
+        kinds: Any = None,
+        membership: Any = None,
+        temperature: float = 1.5,
+        smoothing: float = 0.5,
+        center: bool = True,
+    ) -> None:
         self.class_vectors = class_vectors
         self.sharpness = sharpness
+        self.kinds = kinds
+        self.membership = membership
+        self.temperature = temperature
+        self.smoothing = smoothing
         self.center = center
 
-    def without_training(self, labels: Any, share: float = 0.1) -> Self:
+    def without_training(self, labels: Any, lift: float = LIFT) -> Self:
         """Make the tagger ready with no annotated image at all: the ranking needs none.
 
         Parameters
@@ -114,22 +165,22 @@ class BackboneKnowledge(ScoredTagger):
         labels : labels
             Labels to know by name, with vectors from the source of the class vectors; any others can be asked for
             by their vectors.
-        share : float in (0, 1], default=0.1
-            A label is predicted where ``sum_k p_k(x) max(0, cos(t_k, t_c))^sharpness`` exceeds this. `fit` would
-            learn it from annotated images.
+        lift : float, default=3.0
+            A label is predicted where the evidence for it is more than so many times what is expected of any
+            image, all classes being as likely. `fit` would learn both from annotated images.
 
         Returns
         -------
         self
         """
-        sharpness = check_number(self.sharpness, "sharpness", strict=True)
-        threshold = float(np.log(check_number(share, "share", high=1.0, strict=True)))
+        self._check_parameters()
+        threshold = float(np.log(check_number(lift, "lift", strict=True)))
         n_labels = len(check_labels(labels, "labels").vectors)
         self.n_features_in_ = len(check_labels(self.class_vectors, "class_vectors").vectors)
         self.single_label_, self.classes_, self.normalize_ = False, np.arange(n_labels), False
         self._set_labels(n_labels, None, labels, None)
-        self.sharpness_, self.threshold_ = sharpness, threshold
-        self.score_mean_, self.score_std_ = 0.0, 1.0
+        self.background_ = np.full(self.n_features_in_, 1.0 / self.n_features_in_)
+        self.threshold_, self.score_mean_, self.score_std_ = threshold, 0.0, 1.0
         return self
 
     def evidence(self, X: Any, labels: Any = None) -> Matrix:
@@ -168,20 +219,21 @@ class BackboneKnowledge(ScoredTagger):
         if X.shape[0] != 1:
             raise ValueError(f"x: {X.shape[0]} images were given. Pass the logits of one image.")
         name, vector = self._resolve_one(label)
-        affinities = self._affinities(self._embed(vector[None], "label", None if name is None else (name,)))
+        spoken = self._affinities(self._embed(vector[None], "label", None if name is None else (name,)))[:, 0]
         (_, chunk), *_ = scaled_chunks(X, normalize=False)
-        parts = softmax(chunk[0]) * affinities[:, 0]
-        total = parts.sum()
+        parts = self._probabilities(chunk)[0] * spoken
+        total, expected = parts.sum(), float(self.background_ @ spoken)
         order = [k for k in np.argsort(-parts, kind="stable") if parts[k] > 0.0]
         return BackboneExplanation(
             label=name if name is not None else "label",
-            score=float(np.log(total + TINY)) - self.threshold_,
+            score=float(np.log(total + TINY) - np.log(expected + TINY)) - self.threshold_,
             classes=tuple(Tag(self.class_names_[k], float(parts[k])) for k in order),
             shares=tuple(Tag(self.class_names_[k], float(parts[k] / total)) for k in order),
+            expected=expected,
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to a safetensors file (whole or not at all), the class vectors with it.
+        """Write the fitted model to a safetensors file (whole or not at all), all text vectors with it.
 
         Parameters
         ----------
@@ -190,7 +242,8 @@ class BackboneKnowledge(ScoredTagger):
         """
         check_is_fitted(self)
         twin = copy.copy(self)
-        twin.class_vectors = None  # class_vectors_ has them
+        # What they hold is in attributes of their names.
+        twin.class_vectors = twin.kinds = twin.membership = None
         persistence.save(twin, path)
 
     def _set_labels(self, n_seen: int, names: tuple[str, ...] | None, seen: Any, unseen: Any) -> None:
@@ -207,11 +260,12 @@ class BackboneKnowledge(ScoredTagger):
                 f"seen: vectors of {n_dims} dimensions, but class_vectors has {self.class_vectors_.shape[1]}. "
                 f"Take both from the same source."
             )
-        has_vector = self.class_vectors_.any(axis=1)
-        if not has_vector.any():
-            raise ValueError("class_vectors: all of them are zeros. Pass the text vectors of the class names.")
-        is_centred = check_flag(self.center, "center")
-        self.label_center_ = self.class_vectors_[has_vector].mean(axis=0) if is_centred else np.zeros(n_dims)
+        if self.kind_vectors_.shape[1] != n_dims:
+            raise ValueError(
+                f"kinds: vectors of {self.kind_vectors_.shape[1]} dimensions, but class_vectors has {n_dims}. "
+                f"Take both from the same source."
+            )
+        self.label_center_ = center_of(self.class_vectors_, self.center)
 
     def _set_classes(self) -> None:
         if self.class_vectors is not None:
@@ -226,32 +280,63 @@ class BackboneKnowledge(ScoredTagger):
                 f"Pass the logits of the backbone as X and one vector a class, in the same order."
             )
 
-    def _learn(self, problem: TrainingProblem) -> None:
+        self._set_kinds()
+
+    def _set_kinds(self) -> None:
+        n_classes, n_dims = self.class_vectors_.shape
+        if self.kinds is not None:
+            vectors = check_labels(self.kinds, "kinds").vectors
+            self.membership_ = check_membership(self.membership, n_classes, len(vectors))
+            self.kind_vectors_ = _compact(vectors)
+        elif self.membership is not None:
+            raise ValueError("membership: given without kinds. Pass the text vectors of the kinds as well.")
+        elif self.class_vectors is not None or not hasattr(self, "kind_vectors_"):
+            self.membership_ = sp.csr_array((n_classes, 0), dtype=bool)
+            self.kind_vectors_ = np.empty((0, n_dims), dtype=np.float32)
+
+    def _check_parameters(self) -> None:
         self.sharpness_ = check_number(self.sharpness, "sharpness", strict=True)
+        self.temperature_ = check_number(self.temperature, "temperature", strict=True)
+
+    def _learn(self, problem: TrainingProblem) -> None:
+        self._check_parameters()
+        smoothing = check_number(self.smoothing, "smoothing", high=1.0)
         _refuse_probabilities(problem.X)
+        n_images, n_classes = problem.X.shape
+        total = np.zeros(n_classes)
+        for _, chunk in scaled_chunks(problem.X, normalize=False):
+            total += self._probabilities(chunk).sum(axis=0)
+        self.background_ = smoothing / n_classes + (1.0 - smoothing) * total / n_images
         scores = self._scores(problem.X, problem.seen)
         self.score_mean_ = float(scores.mean())
         self.score_std_ = float(scores.std()) or 1.0
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
-        affinities = self._affinities(M)
-        parts = [softmax(chunk, axis=1) @ affinities for _, chunk in scaled_chunks(X, normalize=False)]
-        scores: Matrix = np.log(np.vstack(parts) + TINY)
+        spoken = self._affinities(M)
+        parts = [self._probabilities(chunk) @ spoken for _, chunk in scaled_chunks(X, normalize=False)]
+        scores: Matrix = np.log(np.vstack(parts) + TINY) - np.log(self.background_ @ spoken + TINY)
         return scores
 
+    def _probabilities(self, logits: Matrix) -> Matrix:
+        probabilities: Matrix = softmax(logits / self.temperature_, axis=1)
+        return probabilities
+
     def _affinities(self, M: Matrix) -> Matrix:
-        """``max(0, cos(t_k, t_c))^sharpness``, a row a class and a column a label."""
-        has_vector = self.class_vectors_.any(axis=1, keepdims=True)
-        moved = np.where(has_vector, self.class_vectors_ - self.label_center_, 0.0)
-        cosines = np.maximum(_directions(moved) @ _directions(M).T, 0.0)
-        affinities: Matrix = cosines**self.sharpness_
-        return affinities
+        """``a_kc``, a row a class and a column a label."""
+        return affinities(
+            centred(self.class_vectors_, self.label_center_),
+            centred(self.kind_vectors_.astype(np.float64), self.label_center_),
+            self.membership_,
+            M,
+            self.sharpness_,
+        )
 
 
-def _directions(M: Matrix) -> Matrix:
-    """Rows of unit length, whatever their size; a row of zeros stays."""
-    largest = np.abs(M).max(axis=1, keepdims=True)
-    return unit_rows(M / np.where(largest > 0.0, largest, 1.0))
+def _compact(vectors: Matrix) -> NDArray[np.floating[Any]]:
+    """Vectors as float32 if that loses nothing, as with those of most encoders: files are half as large."""
+    with np.errstate(over="ignore"):
+        small = vectors.astype(np.float32)
+    return small if np.array_equal(small, vectors) else vectors.copy()
 
 
 def _refuse_probabilities(X: Any) -> None:

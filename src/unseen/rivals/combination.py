@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,6 +22,7 @@ from unseen.tagger import Matrix, TrainingProblem, ZeroShotTagger
 from unseen.validation import check_count, check_number
 
 PARTS = ("first", "second")
+ROUNDING = 1e-5  # of the largest entry of a vector: what may differ between two calls of an encoder
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class CombinedExplanation:
     score : float
         Margin score, as in `Combination.decision_function`.
     first, second : float
-        Standardised score of each part, that of the second times the weight.
+        Standardised score of each part times its weight: that of the second is ``weight``, that of the first 1 or,
+        for a label that is not seen, ``transfer``.
     offset : float
         Minus the threshold of the combination.
     why_first, why_second : object or None
@@ -55,11 +58,13 @@ class Combination(ScoredTagger):
 
     Each part minimises its own objective; then
 
-        ``score(x, c) = (s1(x, c) - mean1) / std1 + weight (s2(x, c) - mean2) / std2``
+        ``score(x, c) = trust(c) (s1(x, c) - mean1) / std1 + weight (s2(x, c) - mean2) / std2``
 
-    where s1 and s2 are the parts' margin scores, and mean and std are taken over the training images and seen
-    labels. The margin score subtracts the threshold of best micro-F1 on the training images. Made to add what a
-    backbone's classes say (`BackboneKnowledge`) to what a tagger has learned; any two taggers will do.
+    where s1 and s2 are the parts' margin scores, mean and std are taken over the training images and seen labels,
+    and trust is 1 for the seen labels and ``transfer`` for all others: a tagger that has learned from annotations
+    knows more of the annotated labels than of those it transfers to. The margin score subtracts the threshold of
+    best micro-F1 on the training images. Made to add what a backbone's classes say (`BackboneKnowledge`) to what a
+    tagger has learned; any two taggers will do.
 
     Parameters
     ----------
@@ -70,6 +75,9 @@ class Combination(ScoredTagger):
         The first so many columns of X are the features of ``first``, the others those of ``second``.
     weight : float, default=1.0
         Weight of the second part; with 0 labels are ranked as by the first alone.
+    transfer : float, default=0.5
+        Weight of the first part for labels that are not seen; a label is a seen one if its vector is. With 1 both
+        kinds of labels are treated alike.
     n_first_dims : int, optional
         The first so many dimensions of the label vectors are for ``first``, the others for ``second``: stack the
         vectors of two sources, ``np.hstack([glove.vectors, use.vectors])``. None gives both parts all of them.
@@ -80,8 +88,8 @@ class Combination(ScoredTagger):
         The fitted parts.
     means_, stds_ : ndarray of shape (2,)
         Mean and standard deviation of each part's margin scores over the training images and seen labels.
-    weight_ : float
-        The weight of this fit.
+    weight_, transfer_ : float
+        The weights of this fit.
     threshold_ : float
         What is subtracted from the sum.
     part_classes_, part_params_ : tuple of str
@@ -117,12 +125,14 @@ class Combination(ScoredTagger):
         n_first: int = 1,
         weight: float = 1.0,
         *,
+        transfer: float = 0.5,
         n_first_dims: int | None = None,
     ) -> None:
         self.first = first
         self.second = second
         self.n_first = n_first
         self.weight = weight
+        self.transfer = transfer
         self.n_first_dims = n_first_dims
 
     @property
@@ -204,6 +214,7 @@ class Combination(ScoredTagger):
 
     def _learn(self, problem: TrainingProblem) -> None:
         self.weight_ = check_number(self.weight, "weight")
+        self.transfer_ = check_number(self.transfer, "transfer")
         fitted = [self._fit_part(i, part, problem) for i, part in enumerate((self.first, self.second))]
         self.part_classes_ = tuple(type(part).__name__ for part in fitted)
         self.part_params_ = tuple(_plain(part.get_params(deep=False)) for part in fitted)
@@ -237,11 +248,19 @@ class Combination(ScoredTagger):
         return first + second
 
     def _standardised(self, X: Any, M: Matrix) -> tuple[Matrix, Matrix]:
+        trust = np.where(self._are_seen(M), 1.0, self.transfer_)
         first, second = (
             (self._part_scores(i, X, M) - self.means_[i]) / self.stds_[i] * factor
-            for i, factor in enumerate((1.0, self.weight_))
+            for i, factor in enumerate((trust, self.weight_))
         )
         return first, second
+
+    def _are_seen(self, M: Matrix) -> NDArray[np.bool_]:
+        """Which labels are seen ones; encoders give the same text the same vector only up to rounding."""
+        seen = self.label_vectors_[: self.n_seen_]
+        sizes = np.abs(seen).max(axis=1)
+        found: NDArray[np.bool_] = (cdist(M, seen, "chebyshev") <= ROUNDING * sizes).any(axis=1)
+        return found
 
     def _part_scores(self, i: int, X: Any, M: Matrix) -> Matrix:
         return self._part(i).decision_function(self._features_of(i, X), self._labels_of(i, M))

@@ -8,13 +8,14 @@ import numpy as np
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
+from unseen.explanation import ExplainedBySeenLabels
 from unseen.rivals._linear import logistic_regression, unit_rows
 from unseen.rivals._scored import ScoredTagger
 from unseen.tagger import Matrix, TrainingProblem
 from unseen.validation import check_count, check_number
 
 
-class ConSE(ScoredTagger):
+class ConSE(ExplainedBySeenLabels, ScoredTagger):
     r"""Cosine between a label and the convex combination of the labels that an image seems to show.
 
     With the probabilities p_k(x) of the seen labels and the set T(x) of the ``n_top`` most probable ones::
@@ -24,11 +25,13 @@ class ConSE(ScoredTagger):
     where each p_k is a logistic regression that minimises, over w_k and b_k,
     ``sum over known (i, k) of log(1 + exp(-t_ik (x_i w_k + b_k))) + |w_k|^2 / (2 C)``.
 
-    Multi-label adaptation: the paper takes the probabilities from a softmax over classes that exclude each other;
-    here every seen label has a classifier of its own, and the weights of an image are normalised over its best
-    ones. A seen label is scored as any other, by its vector. A label whose known annotations all agree gets a
+    Multi-label adaptation: Norouzi et al. take the probabilities from a classifier over classes that exclude each
+    other; here every seen label has a classifier of its own, and the weights of an image are normalised over its
+    best ones. A seen label is scored as any other, by its vector. A label whose known annotations all agree gets a
     constant probability, their rate smoothed by one more entry. With a single seen label every image would lie at
     its vector: there the cosine is multiplied by the probability.
+
+    `explain` splits the cosine over the labels of T(x): label k adds ``p_k <m_k, m_c> / (|sum_j p_j m_j| |m_c|)``.
 
     Parameters
     ----------
@@ -94,13 +97,18 @@ class ConSE(ScoredTagger):
         self.n_top_ = min(n_top, len(problem.seen))
 
     def _combine(self, X: Any) -> Matrix:
+        vectors: Matrix = self._weights(X) @ self.seen_vectors_
+        return vectors
+
+    def _weights(self, X: Any) -> Matrix:
+        """Share of each seen label in the combination of each image."""
         # The odds before the sigmoid: probabilities that round to 1 would tie.
         odds = self._project(X, self.weights_) + self.bias_
         best = np.argsort(-odds, axis=1, kind="stable")[:, : self.n_top_]
         shares = np.zeros_like(odds)
         np.put_along_axis(shares, best, expit(np.maximum(np.take_along_axis(odds, best, axis=1), -700.0)), axis=1)
-        vectors: Matrix = shares / shares.sum(axis=1, keepdims=True) @ self.seen_vectors_
-        return vectors
+        shares /= shares.sum(axis=1, keepdims=True)
+        return shares
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         if len(self.seen_vectors_) == 1:  # one label: its vector is every image's, only the probability is left
@@ -109,3 +117,10 @@ class ConSE(ScoredTagger):
             return np.asarray(expit(confidence) * likeness)
         scores: Matrix = unit_rows(self._combine(X)) @ unit_rows(M).T
         return scores
+
+    def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
+        if len(self.seen_vectors_) == 1:
+            return self._scores(X, M).ravel()
+        parts: Matrix = self._weights(X).ravel() * (self.seen_vectors_ @ unit_rows(M)[0])
+        length = np.linalg.norm(self._combine(X))
+        return parts / length if length > 0.0 else parts

@@ -23,6 +23,8 @@ class Cosine(ScoredTagger):
     of an image are those above a threshold that has the best micro-F1 on the training images, the same for every
     label, so that each is scored by itself.
 
+    There is no `explain`: nothing is learned from the seen labels, so that no part of a score is theirs.
+
     Features and label vectors must have equally many dimensions. Without label vectors (no ``seen``) a label's
     vector is the mean of the scaled images that show it, minus the mean of all images.
 

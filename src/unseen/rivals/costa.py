@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from unseen.explanation import ExplainedBySeenLabels
 from unseen.rivals._linear import logistic_regression, matching_rows, similarity_shares
 from unseen.rivals._scored import ScoredTagger
 from unseen.tagger import Matrix, TrainingProblem
 from unseen.validation import check_number
 
 
-class COSTA(ScoredTagger):
+class COSTA(ExplainedBySeenLabels, ScoredTagger):
     r"""The classifier of a label as a weighted sum of the classifiers of the seen labels.
 
     Each seen label k has a linear classifier, w_k and b_k, that minimises
@@ -28,10 +29,13 @@ class COSTA(ScoredTagger):
 
     A label is recognised as one given to `fit` by its vector (by the first of several that share a vector).
 
-    Multi-label adaptation: none is needed, the paper is multi-label. It differs in that the paper's classifiers
-    are linear SVMs, and its weights are co-occurrence counts under several normalisations (here: whatever
-    ``relations`` holds). They need not sum to 1 there, which leaves labels with many relations above all others,
-    and there is no rule for labels without counts.
+    Multi-label adaptation: none is needed, Mensink et al. work on multi-labelled photos. They take the weights
+    from co-occurrences (of annotations, or hit counts of web searches) under several metrics, or learn them by a
+    regression; here they are whatever ``relations`` holds, divided by their sum so that labels with many relations
+    do not stand above all others. The classifiers here are logistic regressions, and rule 3 for labels without
+    counts is an addition.
+
+    `explain` gives each seen label its part ``a_ck (x w_k + b_k)`` of the score.
 
     Parameters
     ----------
@@ -99,6 +103,13 @@ class COSTA(ScoredTagger):
         return shares
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
-        odds = self._project(X, self.weights_) + self.bias_
-        scores: Matrix = odds @ self._label_shares(M).T
+        scores: Matrix = self._odds(X) @ self._label_shares(M).T
         return scores
+
+    def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
+        parts: Matrix = self._odds(X)[0] * self._label_shares(M)[0]
+        return parts
+
+    def _odds(self, X: Any) -> Matrix:
+        odds: Matrix = self._project(X, self.weights_) + self.bias_
+        return odds

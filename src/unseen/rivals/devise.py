@@ -18,14 +18,17 @@ class DeViSE(BilinearRanker):
 
     by stochastic subgradient descent. It is convex, and the same as `LatEm` with a single map.
 
-    Multi-label adaptation: the paper ranks the one label of an image above others; here every positive label is
+    Multi-label adaptation: Frome et al. rank the one label of an image above others; here every positive label is
     ranked above every negative one, or, with ``pairs="worst"``, the lowest positive above the highest negative.
-    Labels unknown on an image are in no pair. What also differs from the paper: all pairs count, where the paper
-    stops at the first violating label of a random sequence; the features are given, where the paper fine-tunes
-    its network; the margin is 1, where the paper has 0.1 (with alpha, a matter of scale).
+    Labels unknown on an image are in no pair. What also differs: all pairs count, where they draw wrong labels in
+    random order and stop at the first that violates the margin; the features are given, where they fine-tune their
+    network; the margin is 1 and alpha regularises, where they have a margin of 0.1 and labels of unit length.
 
     The margin score is ``F(x, c)`` minus the threshold ``F(x, 0) = x w0 + b`` of the image, a ridge regression of
     the midpoint between the scores of the positive and of the negative labels of the training images.
+
+    `explain`: x W lies in the span of the seen labels, ``x W = sum_k e_k(x) m_k``; label k adds
+    ``e_k(x) <m_k, m_c>`` to F(x, c), the evidence for it times its likeness to the label.
 
     Parameters
     ----------
@@ -35,7 +38,7 @@ class DeViSE(BilinearRanker):
         Mean over all pairs of an image, or only its worst pair.
     learning_rate : float, default=3.0
         First step; it falls linearly to 0 and is never more than ``1 / (2 alpha)``.
-    max_iter : int, default=30
+    max_iter : int, default=10
         Epochs, passes over the images.
     normalize : bool, default=True
         Scale features and label vectors to unit length.
@@ -81,7 +84,7 @@ class DeViSE(BilinearRanker):
         *,
         pairs: Literal["all", "worst"] = "all",
         learning_rate: float = 3.0,
-        max_iter: int = 30,
+        max_iter: int = 10,
         normalize: bool = True,
         center: bool = True,
         random_state: Any = 0,

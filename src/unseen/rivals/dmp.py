@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from unseen.explanation import ExplainedBySeenLabels, parts_in_span
 from unseen.rivals._linear import Ridge, unit_rows
 from unseen.rivals._scored import ScoredTagger
 from unseen.rivals._subsets import best_subset
@@ -15,7 +16,7 @@ from unseen.tagger import Matrix, TrainingProblem
 from unseen.validation import check_count, check_number
 
 
-class DMP(ScoredTagger):
+class DMP(ExplainedBySeenLabels, ScoredTagger):
     r"""Regression of an image on the mean vector of its labels, then the subset of labels with the nearest mean.
 
     Minimises over W, with the mean vector v_i of the labels of image i (zero if it shows none)::
@@ -33,10 +34,13 @@ class DMP(ScoredTagger):
     one by one, and a branch is left when a bound on the cosine shows that no label still available can bring a
     better one. Larger sizes cost more: the time grows with how close the best subsets are to each other.
 
-    Multi-label adaptation: none is needed, the paper is multi-label. It differs in that the paper's regression is
-    a deep network and here a ridge regression, and in that the paper adapts it to the test images (transduction,
-    self-training), which a model that scores one image at a time cannot. A label that nobody knows of an image
-    takes part in its mean with the label's frequency as its weight.
+    Multi-label adaptation: none is needed, Fu et al. are multi-label. Theirs is a multi-output deep regression and
+    here it is a ridge regression; and they adapt it to the test images (their transductive strategy), which a
+    model that scores one image at a time cannot. A label that nobody knows of an image takes part in its mean with
+    the label's frequency as its weight.
+
+    `explain`: v(x) lies in the span of the seen labels, ``v(x) = sum_k e_k(x) m_k``, where e_k is what the
+    regression predicts of label k's share in the image; label k adds ``e_k(x) <m_k, m_c> / |m_c|`` to the score.
 
     Parameters
     ----------
@@ -131,6 +135,9 @@ class DMP(ScoredTagger):
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         scores: Matrix = self._predict_vectors(X) @ unit_rows(M).T
         return scores
+
+    def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
+        return parts_in_span(self._predict_vectors(X)[0], self._seen_vectors(), unit_rows(M)[0])
 
 
 def _mean_vectors(T: NDArray[np.int8], M: Matrix) -> Matrix:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from unseen.explanation import ExplainedBySeenLabels, parts_in_span
 from unseen.rivals._linear import Ridge, gather, project
 from unseen.rivals._scored import ScoredTagger
 from unseen.tagger import Matrix, TrainingProblem
@@ -17,7 +18,7 @@ from unseen.validation import check_number
 Linear = Callable[[Matrix], Matrix]
 
 
-class ESZSL(ScoredTagger):
+class ESZSL(ExplainedBySeenLabels, ScoredTagger):
     r"""Bilinear ridge regression between images and label vectors, in closed form.
 
     Minimises over W, with the targets t_ic = 1 (image i shows label c) or -1 and label vectors m_c::
@@ -28,16 +29,18 @@ class ESZSL(ScoredTagger):
     When every entry is known: ``W = (X'X + gamma I)^-1 X'T Ms (Ms'Ms + lam I)^-1``. The score of a label is
     ``x W m_c``.
 
-    Multi-label adaptation: the paper's targets have one positive a row, here they have any number. Unknown
-    entries, which the paper does not have, are left out of the first sum exactly: the normal equations are then
-    solved by conjugate gradients that the closed form preconditions. The features are used as they are, without
-    the paper's optional kernel.
+    Multi-label adaptation: Romera-Paredes & Torr have one positive a row of the targets, here any number of them.
+    Unknown entries are left out of the first sum exactly: the normal equations are then solved by conjugate
+    gradients that the closed form preconditions. The features are used as they are, without a kernel.
+
+    `explain`: x W lies in the span of the seen labels, ``x W = sum_k e_k(x) m_k``; label k adds
+    ``e_k(x) <m_k, m_c>`` to the score, the evidence for it times its likeness to the label.
 
     Parameters
     ----------
     gamma : float, default=1.0
         Weight on the side of the features; of the scale of the eigenvalues of X'X.
-    lam : float, default=1.0
+    lam : float, default=10.0
         Weight on the side of the labels; of the scale of the eigenvalues of Ms'Ms.
     normalize : bool, default=True
         Scale features and label vectors to unit length.
@@ -70,7 +73,7 @@ class ESZSL(ScoredTagger):
     def __init__(
         self,
         gamma: float = 1.0,
-        lam: float = 1.0,
+        lam: float = 10.0,
         *,
         normalize: bool = True,
         center: bool = True,
@@ -112,6 +115,9 @@ class ESZSL(ScoredTagger):
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         scores: Matrix = self._project(X, self.weights_) @ M.T
         return scores
+
+    def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
+        return parts_in_span(self._project(X, self.weights_)[0], self._seen_vectors(), M[0])
 
 
 def _conjugate_gradients(

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from unseen.explanation import ExplainedBySeenLabels, parts_in_span
 from unseen.rivals._network import Layers, forward, import_torch, train_network
 from unseen.rivals._ranking_svm import principal_directions
 from unseen.rivals._sgd import label_coordinates, paired_rows, ranking_problem
@@ -15,7 +16,7 @@ from unseen.tagger import Matrix, TrainingProblem
 from unseen.validation import check_choice, check_count, check_generator, check_number
 
 
-class Fast0Tag(RankingTagger):
+class Fast0Tag(ExplainedBySeenLabels, RankingTagger):
     r"""A direction in the label space for each image, along which its labels come before all others.
 
     With ``mapping="linear"``, in closed form, minimises over W::
@@ -32,13 +33,16 @@ class Fast0Tag(RankingTagger):
 
     The score of a label is ``<f(x), m_c>``, with ``f(x) = x W`` for the linear mapping.
 
-    The method is multi-label as published. Unknown labels, which the paper does not have, are in no pair, and
-    images without a pair are left out. What differs from the paper: the loss of an image is the mean over its
-    pairs in the ranking SVM too (so alpha does not depend on their number), the regression is a ridge one, and the
-    network is narrower by default and trained by AdamW.
+    Multi-label adaptation: none is needed, Zhang et al. are multi-label. Unknown labels are in no pair, and images
+    without a pair are left out. What may differ: the loss of an image is the mean over its pairs in the ranking
+    SVM too (so alpha does not depend on their number), the regression is a ridge one, and the network, which has
+    thousands of hidden units in common implementations, is narrower by default and trained by AdamW.
 
     The margin score is the score minus the threshold ``F(x, 0) = x w0 + b`` of the image, a ridge regression of
     the midpoint between the scores of the positive and of the negative labels of the training images.
+
+    `explain`: the direction lies in the span of the seen labels, ``f(x) = sum_k e_k(x) m_k``; label k adds
+    ``e_k(x) <m_k, m_c>`` to the score, the evidence for it times its likeness to the label.
 
     Parameters
     ----------
@@ -172,6 +176,9 @@ class Fast0Tag(RankingTagger):
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         scores: Matrix = self._directions(X) @ (M @ self.label_basis_).T
         return scores
+
+    def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
+        return parts_in_span(self.label_basis_ @ self._directions(X)[0], self._seen_vectors(), M[0])
 
     def _directions(self, X: Any) -> Matrix:
         """Coordinates of each image's direction in the basis of the label space."""

@@ -21,29 +21,33 @@ class LatEm(BilinearRanker):
 
     by stochastic subgradient descent; it is not convex when K > 1.
 
-    Multi-label adaptation (LatEm-M): the paper ranks the one true class of an image above the others; here every
-    positive label is ranked above every negative one. Labels unknown on an image are in no pair, and images
-    without a pair teach the maps nothing. What also differs from the paper: a step takes 16 images and all their
-    pairs instead of one image and one violating class; the step falls linearly to 0 and alpha regularises,
-    where the paper has a constant step and stops early; features are used as they are, or scaled to unit length,
-    and not standardised.
+    Multi-label adaptation (LatEm-M): Xian et al. rank the one true class of an image above the others; here, as in
+    the comparison of the TAEP paper, the ranking objective is multi-label: every positive label above every
+    negative one. Labels unknown on an image are in no pair, and images without a pair teach the maps nothing. What
+    also differs: a step takes 16 images and all their pairs instead of one image and one randomly drawn class; the
+    step falls linearly to 0 and alpha regularises, where they have a constant step and no penalty; features are
+    used as they are, or scaled to unit length, where they standardise them.
 
     The margin score is ``F(x, c)`` minus the threshold ``F(x, 0) = x w0 + b`` of the image, a ridge regression of
     the midpoint between the scores of the positive and of the negative labels of the training images.
 
+    `explain`: with the map that wins for the image and the label, x W lies in the span of the seen labels,
+    ``x W = sum_k e_k(x) m_k``; label k adds ``e_k(x) <m_k, m_c>`` to F(x, c).
+
     Parameters
     ----------
     n_maps : int or "auto", default=2
-        K. "auto" prunes as the paper does: it starts with 16 maps, and after each fifth of the epochs drops those
-        that score fewer than 5% of the positive labels. More maps fit the seen labels closer, and transfer less
-        when these are few: `unseen.evaluation.search.class_holdout_search` compares values on held-out labels.
+        K. "auto" prunes, an idea of the paper: it starts with 16 maps, and after each fifth of the epochs drops
+        those that score fewer than 5% of the positive labels (the numbers are of this library). More maps fit the
+        seen labels closer, and may transfer less when these are few; the paper tries 2 to 10 on held-out classes,
+        as `unseen.evaluation.search.class_holdout_search` does.
     alpha : float, default=1e-3
         Weight of the squared maps. Images and labels count as of median length 1 here, whatever their units.
     pairs : {"all", "worst"}, default="all"
         Mean over all pairs of an image, or only its worst pair.
     learning_rate : float, default=3.0
         First step; never more than ``1 / (2 alpha)``.
-    max_iter : int, default=30
+    max_iter : int, default=10
         Epochs, passes over the images.
     normalize : bool, default=True
         Scale features and label vectors to unit length.
@@ -92,7 +96,7 @@ class LatEm(BilinearRanker):
         *,
         pairs: Literal["all", "worst"] = "all",
         learning_rate: float = 3.0,
-        max_iter: int = 30,
+        max_iter: int = 10,
         normalize: bool = True,
         center: bool = True,
         random_state: Any = 0,

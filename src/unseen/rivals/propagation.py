@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from unseen.explanation import ExplainedBySeenLabels
 from unseen.rivals._linear import logistic_regression, matching_rows, similarity_shares
 from unseen.rivals._scored import ScoredTagger
 from unseen.tagger import Matrix, TrainingProblem
 from unseen.validation import check_number
 
 
-class LabelPropagation(ScoredTagger):
+class LabelPropagation(ExplainedBySeenLabels, ScoredTagger):
     r"""Probabilities of the seen labels, propagated over a graph of all labels to a fixed point.
 
     With the probabilities p(x) of the seen labels (0 for the unseen), and transition shares S between labels whose
@@ -36,9 +37,11 @@ class LabelPropagation(ScoredTagger):
     nodes are labels, the image's own probabilities are what is propagated, and S is the random walk D^-1 R in
     place of D^-1/2 R D^-1/2, so that a late label needs no relations of the same scale.
 
+    `explain` gives each seen label its part of the score: its probability times what of it arrives at the label.
+
     Parameters
     ----------
-    alpha : float, default=0.9
+    alpha : float, default=0.5
         Share of a label's score that comes from its neighbours, above 0 and below 1.
     C : float, default=1.0
         Inverse strength of the penalty of the classifiers; their losses are summed over the images.
@@ -79,7 +82,7 @@ class LabelPropagation(ScoredTagger):
 
     def __init__(
         self,
-        alpha: float = 0.9,
+        alpha: float = 0.5,
         C: float = 1.0,
         temperature: float = 0.1,
         *,
@@ -128,6 +131,12 @@ class LabelPropagation(ScoredTagger):
         return reach
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
-        probabilities = expit(self._project(X, self.weights_) + self.bias_)
-        scores: Matrix = probabilities @ self._label_reach(M).T
+        scores: Matrix = self._probabilities(X) @ self._label_reach(M).T
         return scores
+
+    def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
+        parts: Matrix = self._probabilities(X)[0] * self._label_reach(M)[0]
+        return parts
+
+    def _probabilities(self, X: Any) -> Matrix:
+        return np.asarray(expit(self._project(X, self.weights_) + self.bias_))

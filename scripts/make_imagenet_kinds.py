@@ -1,0 +1,69 @@
+"""Make the table of what the 1,000 ImageNet classes are kinds of, from WordNet 3.0.
+
+    python scripts/make_imagenet_kinds.py /usr/share/wordnet           # write the table
+    python scripts/make_imagenet_kinds.py /usr/share/wordnet --check   # compare it with the one that ships
+
+A row for every synset that is a class or lies above one: its identifier as ImageNet writes it, its direct
+hypernyms and its lemmas.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import sys
+from functools import partial
+from pathlib import Path
+
+from unseen.images.imagenet import class_synsets
+from unseen.labels.wordnet import WordNet, open_wordnet
+from unseen.persistence import write_atomically
+
+TABLE = Path(__file__).parents[1] / "src" / "unseen" / "images" / "data" / "imagenet1k_kinds.csv"
+
+
+def make_table(wordnet: WordNet) -> str:
+    """Content of the table, in the order of the identifiers."""
+    waiting = [wordnet.synset(synset) for synset in class_synsets()]
+    rows = {}
+    while waiting:
+        synset = waiting.pop()
+        if synset.id in rows:
+            continue
+        above = [kind for kind in wordnet.hypernyms(synset) if wordnet.path_length(synset, kind) == 1]
+        lemmas = "; ".join(lemma.replace("_", " ") for lemma in synset.lemmas)
+        rows[synset.id] = (_wnid(synset.id), " ".join(_wnid(kind.id) for kind in above), lemmas)
+        waiting += above
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(["wnid", "hypernyms", "names"])
+    writer.writerows(rows[key] for key in sorted(rows))
+    return buffer.getvalue()
+
+
+def _wnid(identifier: str) -> str:
+    return f"n{identifier.removesuffix('-n')}"
+
+
+def main() -> int:
+    """Write or check the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dict_folder", nargs="?", help="WordNet 3.0's dict folder (default: the one installed)")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the shipped table differs")
+    arguments = parser.parse_args()
+    wordnet = open_wordnet(arguments.dict_folder)
+    if "WordNet 3.0" not in wordnet.name:
+        raise SystemExit(f"dict_folder: {wordnet.name} was given. Pass WordNet 3.0, whose synsets ImageNet uses.")
+    content = make_table(wordnet).encode()
+    if arguments.check:
+        is_same = TABLE.read_bytes() == content
+        print(f"{'equal to' if is_same else 'differs from'} {wordnet.name}")
+        return 0 if is_same else 1
+    write_atomically(TABLE, partial(Path.write_bytes, data=content))
+    print(f"wrote {TABLE}, {len(content):,} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
