@@ -15,7 +15,6 @@ PHOTOS = {
     "coffee": "coffee.png",
     "rocket": "rocket.jpg",
     "astronaut": "astronaut.png",
-    "photographer": "camera.png",
 }
 FOLDER = Path(__file__).parents[1] / "src" / "unseen" / "images" / "data" / "photos"
 LONGEST = 400

@@ -6,6 +6,7 @@ import numpy as np
 
 from unseen import __version__
 from unseen._demo_result import CEILING, CHANCE, DemoResult, Example, Method
+from unseen.demo_photos import TaggedPhotos
 from unseen.evaluation import figures, label_figures
 from unseen.evaluation.metrics import Summary
 from unseen.evaluation.report import Card, Mark, Report, Table
@@ -107,7 +108,8 @@ def why(example: Example, most: int = 3) -> str:
         for side, group in sides
         if group
     ]
-    return f"{'; '.join(named)}; all {len(parts)} seen labels together {example.explanation.score:+.2f}"
+    together = f"all {len(parts)} seen labels together {sum(part.score for part in parts):+.2f}"
+    return f"{'; '.join(named)}; {together}, above the threshold {example.explanation.score:+.2f}"
 
 
 def speakers(example: Example) -> str:
@@ -133,9 +135,11 @@ def build_report(result: DemoResult) -> Report:
     data, find = result.data, {method.name: method for method in result.methods}
     report = Report(
         "Tagging with labels that nobody ever annotated",
-        f"A complete zero-shot experiment on simulated scenes, made by unseen {__version__} "
+        f"Photos with tags, and a complete zero-shot experiment on simulated scenes; unseen {__version__}, "
         f"in {result.seconds:.0f} seconds{', with few images and settings (--quick)' if result.quick else ''}.",
     )
+    _add_photos(report, result.photos)
+    report.section("The experiment", "How such a model is made and tested, on data that can be made anywhere.")
     report.note(SIMULATED).facts(_facts(result, find))
     report.section(
         "The task",
@@ -159,7 +163,23 @@ def build_report(result: DemoResult) -> Report:
     _add_map(report, result)
     options = f"--seed {result.seed}{' --quick' if result.quick else ''}"
     report.section("Do it again", "The same seed gives the same numbers, times aside.")
-    return report.code(f'pip install "unseen[plots]"\nunseen demo {options}')
+    return report.code(f'pip install "unseen[all]"\nunseen demo {options}')
+
+
+def _add_photos(report: Report, photos: TaggedPhotos) -> None:
+    if photos.missing:
+        report.section("Photos").note(f"No photos were tagged: {photos.missing}")
+        return
+    report.section(
+        "Photos",
+        f"The model that comes with the package has learned {len(photos.seen)} labels from annotated photos "
+        f"({', '.join(photos.seen)}). Here it chooses among {photos.n_labels} words, most of them never "
+        "annotated: the classes of the backbone and the meanings of words lead from one to the other. Bold: above "
+        "the photo's own threshold.",
+    )
+    report.gallery(photos.pictures)
+    report.text("The same for your photos, and any words:")
+    report.code('unseen tag photo.jpg --labels "sofa, bicycle, birthday cake"')
 
 
 def _add_examples(report: Report, result: DemoResult) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unseen.datasets import TaggedScenes
+from unseen.demo_photos import TaggedPhotos
 from unseen.evaluation.metrics import Summary
 from unseen.taep import Explanation
 from unseen.tagger import Tag
@@ -102,4 +103,5 @@ class DemoResult:
     traces: Mapping[str, NDArray[np.float64]]
     label_vectors: tuple[NDArray[np.float64], NDArray[np.float64]]
     examples: tuple[Example, ...]
+    photos: TaggedPhotos
     seconds: float

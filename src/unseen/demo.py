@@ -1,4 +1,4 @@
-"""The demonstration: a whole zero-shot experiment on simulated scenes, from annotations to a report."""
+"""The demonstration: real photos with tags, then a whole zero-shot experiment, from annotations to a report."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from unseen._demo_result import (
     Support,
 )
 from unseen.datasets import TaggedScenes, make_tagged_scenes
+from unseen.demo_photos import tag_photos
 from unseen.evaluation import figures
 from unseen.evaluation.metrics import Summary
 from unseen.evaluation.protocol import (
@@ -103,7 +104,7 @@ class _Silence:
 def run_demo(
     output: str | Path, *, seed: int = 0, quick: bool = False, reporter: Reporter | None = None
 ) -> DemoResult:
-    """Simulate scenes, choose hyper-parameters on the seen labels, fit, test once, explain, write the report.
+    """Tag photos; simulate scenes, choose parameters on the seen labels, fit, test once, explain; report.
 
     Parameters
     ----------
@@ -130,6 +131,8 @@ def run_demo(
     start, reporter = time.perf_counter(), reporter or _Silence()
     output = Path(output)
     figures.require_matplotlib()
+    reporter.stage("tagging photos")
+    photos = tag_photos()
     reporter.stage("simulating scenes")
     work = _Experiment.prepare(seed, quick)
     related = {name: work.data.relations(source) for name, source in _SOURCES.items()}
@@ -158,6 +161,7 @@ def run_demo(
         traces={name: models[name].objective_trace_ for name in (headline.name, alternation)},
         label_vectors=_label_vectors(models[headline.name]),
         examples=_examples(work, models[headline.name]),
+        photos=photos,
         seconds=time.perf_counter() - start,
     )
     reporter.stage("writing the report")

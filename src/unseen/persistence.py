@@ -49,10 +49,7 @@ def save(model: Any, path: str | Path) -> None:
 def load(path: str | Path, expected: type[Model]) -> Model:
     """Read a model file; its class must be ``expected`` or a subclass of it that is already imported."""
     path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"path: there is no model file {str(path)!r}. Pass one that save has written.")
-    with _reading(path), safe_open(path, framework="numpy") as file:
-        header = json.loads((file.metadata() or {}).get(HEADER, "null"))
+    header = _read_header(path)
     cls = _find_class(header, expected, path)
     with _reading(path), safe_open(path, framework="numpy") as file:
         model = cls(**header["params"])
@@ -61,6 +58,33 @@ def load(path: str | Path, expected: type[Model]) -> Model:
                 raise ValueError(f"{name!r} is no learned attribute")
             setattr(model, name, _restore(name, entry, file.get_tensor))
     return model
+
+
+def add_notes(path: str | Path, notes: dict[str, Any]) -> None:
+    """Add what JSON can hold to a model file: `load` passes over it, `read_notes` returns it."""
+    path = Path(path)
+    header = _read_header(path)
+    with _reading(path), safe_open(path, framework="numpy") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+    content = serialize(tensors, metadata={HEADER: json.dumps(header | {"notes": notes})})
+    write_atomically(path, lambda temporary: temporary.write_bytes(content))
+
+
+def read_notes(path: str | Path) -> dict[str, Any]:
+    """Notes that were saved beside a model; empty if there are none."""
+    path = Path(path)
+    header = _read_header(path)
+    notes = header.get("notes", {}) if isinstance(header, dict) else {}
+    if not isinstance(notes, dict):
+        raise ValueError(f"path: {str(path)!r} is a damaged model file. Pass one that save has written.")
+    return notes
+
+
+def _read_header(path: Path) -> Any:
+    if not path.is_file():
+        raise FileNotFoundError(f"path: there is no model file {str(path)!r}. Pass one that save has written.")
+    with _reading(path), safe_open(path, framework="numpy") as file:
+        return json.loads((file.metadata() or {}).get(HEADER, "null"))
 
 
 @contextmanager

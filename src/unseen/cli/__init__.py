@@ -7,8 +7,12 @@ from typing import Annotated
 import typer
 
 from unseen import __version__
+from unseen.cli.data import data_app
 from unseen.cli.demo import demo
+from unseen.cli.features import features
 from unseen.cli.labels import labels_app
+from unseen.cli.photos import evaluate, explain, fit, tag
+from unseen.cli.reproduce import reproduce
 
 app = typer.Typer(
     name="unseen",
@@ -18,7 +22,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.command()(tag)
+app.command()(explain)
+app.command()(features)
+app.command()(fit)
+app.command()(evaluate)
 app.add_typer(labels_app, name="labels")
+app.add_typer(data_app, name="data")
+app.command()(reproduce)
 
 
 def _print_version(wanted: bool) -> None:

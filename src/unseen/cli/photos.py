@@ -1,0 +1,270 @@
+"""`unseen fit`, `tag`, `explain` and `evaluate`: photos in, tags out."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.text import Text
+
+from unseen.terminal import check_output, one_line_errors, open_console, print_table, show_progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unseen.images.features import FeatureSet
+    from unseen.photos import PhotoTagger, PhotoTags
+    from unseen.training import TrainingSet
+
+_Model = Annotated[
+    Path | None, typer.Option("--model", "-m", help="A model of unseen fit; else the one in the box.")
+]
+_Features = Annotated[
+    Path, typer.Argument(help="Folder of unseen features, or an .npz or .npy file with a row an image.")
+]
+_Annotations = Annotated[
+    Path,
+    typer.Option("--labels", "-l", help="Annotations: a CSV, a VOC devkit, a COCO file, a folder of NUS-WIDE."),
+]
+_Sources = Annotated[
+    list[str],
+    typer.Option("--source", help="Relations of labels: wordnet, a CSV of hit counts, a file of tag sets."),
+]
+_NONE: list[str] = []
+
+
+def fit(
+    features: _Features,
+    labels: _Annotations,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write (.safetensors).")],
+    vectors: Annotated[str, typer.Option(help="Label vectors: use, glove, glove-6b-300d, or a file.")] = "use",
+    unseen: Annotated[
+        str, typer.Option(help="Labels to transfer to, known now: names with commas, or a file.")
+    ] = "",
+    split: Annotated[
+        str | None,
+        typer.Option(help="Part of the annotations, or all; else trainval or train, if there are parts."),
+    ] = None,
+    source: _Sources = _NONE,
+    lam: Annotated[float, typer.Option(help="Weight of the relations.")] = 0.1,
+    classes: Annotated[bool, typer.Option(help="Let the backbone's own classes speak too, if it has any.")] = True,
+    backbone: Annotated[
+        str | None, typer.Option(help="What made the features, if their file does not say: see unseen features.")
+    ] = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Choose beta and gamma on held-out annotated labels: minutes.")
+    ] = False,
+    rank: Annotated[int | None, typer.Option(min=1, help="Rank of the projection; else one a seen label.")] = None,
+    beta: Annotated[float, typer.Option(help="Weight of the squared norm.")] = 10.0,
+    gamma: Annotated[float, typer.Option(help="Weight of the transfer to unseen labels.")] = 0.1,
+) -> None:
+    """Learn annotated labels from features: what unseen tag needs to propose them, and any others."""
+    console = open_console()
+    with one_line_errors("fit", interrupted="nothing was written"):
+        check_output(output)
+        from unseen.images.features import open_features
+        from unseen.labels.relate import relate
+        from unseen.training import GRID, backbone_of, fit_photos, make_tagger
+
+        opened = open_features(features)
+        network = backbone_of(opened, backbone)
+        data = _data(opened, labels, split, ("trainval", "train"))
+        others = _names(unseen, "--unseen") if unseen else []
+        with show_progress(console) as reporter:
+            reporter.stage(f"looking up labels in {vectors!r}")
+            tagger, inputs = make_tagger(
+                network,
+                vectors,
+                classes=classes and opened.logits is not None,
+                rank=rank,
+                beta=beta,
+                gamma=gamma,
+                lam=lam,
+            )
+            reporter.stage("choosing parameters on held-out labels" if search else "fitting")
+            model, found = fit_photos(
+                data,
+                tagger,
+                network,
+                vectors=vectors,
+                inputs=inputs,
+                unseen=others,
+                relations=(lambda names: relate(names, source).matrix) if source else None,
+                grid=GRID if search else None,
+                folder=features,
+                progress=reporter.step if search else None,
+            )
+        model.save(output)
+        _print_fit(console, model, len(data.rows), found, output)
+
+
+def tag(
+    photos: Annotated[list[Path], typer.Argument(help="Image files, folders of them, .txt or .csv lists.")],
+    labels: Annotated[
+        str,
+        typer.Option("--labels", "-l", help="Words to choose from: with commas, or a file. Else everyday ones."),
+    ] = "",
+    model: _Model = None,
+    top: Annotated[int, typer.Option(min=1, help="Tags a photo.")] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line and photo.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print a CSV table, a row a tag.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="HTML page with the photos and tags.")
+    ] = None,
+) -> None:
+    """Tag photos with any words, the best first; those above the photo's threshold are marked."""
+    with one_line_errors("tag"):
+        if as_json and as_csv:
+            raise ValueError("--json and --csv were both given. Choose one.")
+        if output is not None:
+            check_output(output)
+        from unseen.images.finding import find_images
+
+        names = _names(labels, "--labels") if labels else None
+        found = find_images(photos)
+        tagger = _load(model)
+        tagged = tagger.tag(found.paths, names, top)
+        write = _write_json if as_json else _write_csv if as_csv else _write_text
+        kept: list[PhotoTags] = []
+        problems = list(found.problems)
+        write(_without_problems(tagged, problems, kept if output is not None else None))
+        if output is not None:
+            from unseen.photo_pages import tags_page
+
+            open_console().print(f"[bold]Page[/]   {escape(str(tags_page(kept).save(output)))}", soft_wrap=True)
+    if problems:
+        for path, reason in problems:
+            typer.echo(f"unseen tag: {path} cannot be read: {reason}.", err=True)
+        raise typer.Exit(2)
+
+
+def explain(
+    photo: Annotated[Path, typer.Argument(help="An image file.")],
+    label: Annotated[str, typer.Option("--label", "-l", help="The word to explain.")],
+    model: _Model = None,
+    top: Annotated[int, typer.Option(min=1, help="Contributions of each kind.")] = 5,
+) -> None:
+    """Say why a photo got its score for a word: which annotated labels, classes and training images speak."""
+    with one_line_errors("explain"):
+        from unseen.photo_pages import explanation_tables
+
+        tagger = _load(model)
+        why = tagger.explain(photo, label)
+        console = open_console()
+        verdict = "above" if why.score > 0 else "below"
+        console.print(f"{photo}: {why.label} {why.score:+.2f}, {verdict} the threshold.\n", markup=False)
+        for table in explanation_tables(why, top):
+            print_table(console, table)
+
+
+def evaluate(
+    features: _Features,
+    labels: _Annotations,
+    model: _Model = None,
+    split: Annotated[
+        str | None, typer.Option(help="Part of the annotations, or all; else test or val, if there are parts.")
+    ] = None,
+) -> None:
+    """Compare tags with annotations: seen labels are those that the model was fitted on, all others are unseen."""
+    console = open_console()
+    with one_line_errors("evaluate"):
+        from unseen.images.features import open_features
+        from unseen.photo_pages import evaluation_tables
+        from unseen.training import check_features, evaluate_photos
+
+        opened = open_features(features)
+        data = _data(opened, labels, split, ("test", "val"))
+        tagger = _load(model)
+        check_features(opened, tagger)
+        for table in evaluation_tables(evaluate_photos(tagger, data)):
+            print_table(console, table)
+
+
+def _load(model: Path | None) -> PhotoTagger:
+    from unseen.photos import PhotoTagger
+
+    return PhotoTagger.load(model)
+
+
+def _names(given: str, option: str) -> list[str]:
+    from unseen.label_pages import read_names
+
+    return read_names(given, option)
+
+
+def _data(features: FeatureSet, labels: Path, split: str | None, usual: tuple[str, ...]) -> TrainingSet:
+    """Features that have annotations, of the part asked for or the usual one."""
+    from unseen.images.sources import read_annotations
+    from unseen.training import match
+
+    annotations = read_annotations(labels)
+    parts = dict.fromkeys(annotations.split or ())
+    if split is None and len(parts) > 1:
+        split = next((part for part in usual if part in parts), None)
+        if split is None:
+            raise ValueError(f"--split: the annotations have the parts {', '.join(parts)}. Choose one, or all.")
+    return match(features, annotations if split in (None, "all") else annotations.select(split=split))
+
+
+def _without_problems(
+    tagged: Iterable[PhotoTags], problems: list[tuple[str, str]], kept: list[PhotoTags] | None
+) -> Iterator[PhotoTags]:
+    """Pass on the photos that have tags, keep note of the others."""
+    for photo in tagged:
+        if photo.problem is not None:
+            problems.append((photo.path, photo.problem))
+            continue
+        if kept is not None:
+            kept.append(photo)
+        yield photo
+
+
+def _write_text(tagged: Iterable[PhotoTags]) -> None:
+    console = open_console()
+    for photo in tagged:
+        console.print(Text(photo.path, style="bold"), soft_wrap=True)
+        width = max(len(one.name) for one in photo.tags)
+        for one in photo.tags:
+            mark, style = ("*", "green") if one.score > 0 else (" ", "dim")
+            console.print(Text(f"  {mark} {one.name:<{width}}  {one.score:+.2f}", style=style))
+        console.print()
+    console.print(Text("* above the photo's own threshold, which is at 0.", style="dim"))
+
+
+def _write_json(tagged: Iterable[PhotoTags]) -> None:
+    for photo in tagged:
+        tags = [
+            {"label": one.name, "score": round(one.score, 6), "predicted": one.score > 0} for one in photo.tags
+        ]
+        typer.echo(json.dumps({"path": photo.path, "tags": tags}, ensure_ascii=False))
+
+
+def _write_csv(tagged: Iterable[PhotoTags]) -> None:
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(("path", "rank", "label", "score", "predicted"))
+    for photo in tagged:
+        for rank, one in enumerate(photo.tags, start=1):
+            table.writerow((photo.path, rank, one.name, f"{one.score:.6f}", int(one.score > 0)))
+        sys.stdout.flush()
+
+
+def _print_fit(console: Console, model: PhotoTagger, n_images: int, found: Any, output: Path) -> None:
+    from unseen.photo_pages import certificate
+
+    tagger = model.tagger
+    console.print(f"Learned {tagger.n_seen_} labels from {n_images:,} images. {certificate(tagger)}", markup=False)
+    if found is not None:
+        chosen = ", ".join(
+            f"{name.removeprefix('first__')} = {value}" for name, value in found.best_params.items()
+        )
+        console.print(
+            f"Chosen on held-out labels: {chosen} (MiAP {100 * found.best_score:.1f} there).", markup=False
+        )
+    console.print(f"[bold]Model[/]   {escape(str(output))}", soft_wrap=True)
+    console.print(f"[bold]Next[/]    unseen tag PHOTOS --model {escape(str(output))}", soft_wrap=True)

@@ -1,0 +1,109 @@
+"""`unseen reproduce`: every table and figure of the paper on real data."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from unseen.terminal import check_output, one_line_errors, open_console, print_table, show_progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unseen.reproduce import Reproduction
+
+_NONE: list[str] = []
+_NO_PATHS: list[Path] = []
+
+
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(help="Data set: voc2007, voc2012 or the name of your files.")
+    ] = None,
+    data: Annotated[
+        Path, typer.Option(help="Folder with NAME_labels.csv and NAME_BACKBONE.npz, or a CSV of annotations.")
+    ] = Path(),
+    features: Annotated[
+        list[Path], typer.Option(help="Features: NPZ or a folder of `unseen features`; the first for the tables.")
+    ] = _NO_PATHS,
+    labels: Annotated[Path | None, typer.Option(help="Annotations: a CSV, or a VOC devkit.")] = None,
+    vectors: Annotated[
+        list[str], typer.Option(help="Label vectors: glove, use or a file; the first for the tables.")
+    ] = _NONE,
+    hit_counts: Annotated[Path | None, typer.Option(help="CSV matrix of hit counts, for TAEP-C.")] = None,
+    relations: Annotated[
+        Path | None, typer.Option(help="CSV matrix of WordNet path lengths for TAEP-H; else those of unseen.")
+    ] = None,
+    seen: Annotated[
+        str, typer.Option(help="Seen labels, with commas; else every other one, as in the paper.")
+    ] = "",
+    unseen: Annotated[str, typer.Option(help="Unseen labels, with commas; else the rest.")] = "",
+    splits: Annotated[int, typer.Option(min=0, help="Random splits of the classes beside the main one.")] = 5,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs with other seeds.")] = 1,
+    no_search: Annotated[
+        bool, typer.Option("--no-search", "--quick", help="Parameters as the methods come: a few minutes.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Parts to run at once; -1 for all cores.")] = -1,
+    output: Annotated[Path | None, typer.Option(help="Folder to write to; else reproduced-NAME.")] = None,
+) -> None:
+    """Make every table and figure of the paper on real data; run again to go on where it was stopped."""
+    console = open_console()
+    with one_line_errors("reproduce"):
+        from unseen import reproduce as room
+
+        sources = room.find_sources(
+            name, data, features=features, labels=labels, vectors=vectors, hit_counts=hit_counts,
+            path_lengths=relations,
+        )  # fmt: skip
+        folder = output or Path(f"reproduced-{sources.name}")
+        check_output(folder / "report.html")
+        with show_progress(console) as reporter:
+            reporter.stage("reading the data")
+            loaded = room.read_data(sources, seed=seed)
+            try:
+                result = room.reproduce(
+                    loaded, folder, split=room.main_split(loaded.data.labels, _names(seen), _names(unseen)),
+                    n_splits=splits, repeats=repeats, search=not no_search, seed=seed, n_jobs=jobs,
+                    command=_typed(), reporter=reporter,
+                )  # fmt: skip
+            except KeyboardInterrupt:
+                typer.echo(
+                    f"unseen reproduce: interrupted; finished parts are kept in {folder / 'parts'}. Run the same "
+                    f"command to go on.",
+                    err=True,
+                )
+                raise typer.Exit(130) from None
+        _print(console, result)
+
+
+def _names(text: str) -> list[str] | None:
+    return [part.strip() for part in text.split(",") if part.strip()] or None
+
+
+def _typed() -> str:
+    return shlex.join(["unseen", *sys.argv[1:]])
+
+
+def _print(console: Console, result: Reproduction) -> None:
+    from unseen import _reproduce_page as page
+    from unseen import _reproduce_tables as tables
+    from unseen._reproduce_claims import claims
+
+    console.print()
+    for table in (*tables.main_tables(result, compact=True), *tables.split_tables(result)):
+        print_table(console, table)
+    for claim in claims(result):
+        console.print(f"{claim.title}? {claim.text}\n", markup=False)
+    for line in (*page.surrogates(result), *page.left_out(result), *page.checks(result)):
+        console.print(line, markup=False)
+    console.print(f"\n[bold]Report[/]   {escape(str(result.folder / 'report.html'))}", soft_wrap=True)
+    console.print(
+        f"[bold]Numbers[/]  {escape(str(result.folder))}: CSV files, figures, results.md", soft_wrap=True
+    )
+    console.print(f"[bold]Took[/]     {result.seconds / 60:.1f} minutes")

@@ -1,0 +1,137 @@
+"""What the photo commands show: tables for the terminal, and a page with the photos and their tags."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from unseen.evaluation.metrics import Summary
+from unseen.evaluation.report import Picture, Report, Table
+from unseen.images.reading import read_image
+from unseen.photos import PhotoExplanation, PhotoTags
+from unseen.rivals import Combination
+from unseen.taep import TAEP
+from unseen.tagger import Tag, ZeroShotTagger
+from unseen.training import Evaluation
+
+_SHOWN = 480  # pixels of the longer side of a photo on a page
+
+
+def picture(photo: PhotoTags, title: str = "", text: str = "") -> Picture:
+    """A photo with its tags, small enough for a page.
+
+    Parameters
+    ----------
+    photo : PhotoTags
+        A photo that could be read.
+    title : str
+        Printed below it; its file name if empty.
+    text : str
+        A sentence below the tags.
+
+    Returns
+    -------
+    Picture
+    """
+    image = read_image(photo.path)
+    image.thumbnail((_SHOWN, _SHOWN))
+    jpeg = io.BytesIO()
+    image.save(jpeg, "JPEG", quality=80)
+    tags = tuple((tag.name, f"{tag.score:+.2f}", tag.score > 0) for tag in photo.tags)
+    return Picture(jpeg.getvalue(), title or PurePath(photo.path).name, tags, text)
+
+
+def tags_page(tagged: Sequence[PhotoTags]) -> Report:
+    """A page of photos and their tags.
+
+    Parameters
+    ----------
+    tagged : sequence of PhotoTags
+        Photos that could be read.
+
+    Returns
+    -------
+    Report
+    """
+    report = Report("Tags", f"{len(tagged):,} {'photo' if len(tagged) == 1 else 'photos'}")
+    report.text("Bold: above the photo's own threshold, which is at 0.")
+    return report.gallery([picture(photo) for photo in tagged])
+
+
+def explanation_tables(why: PhotoExplanation, top: int) -> list[Table]:
+    """Who speaks for a label, the most first.
+
+    Parameters
+    ----------
+    why : PhotoExplanation
+        What to show.
+    top : int
+        Rows of each table, at most.
+
+    Returns
+    -------
+    list of Table
+    """
+    tables = []
+    if why.parts:
+        tables.append(_contributions("The score is the sum of", "part", why.parts, len(why.parts)))
+    if why.classes:
+        note = "Share in the evidence of the classes that the backbone was trained on."
+        rows = tuple((name, f"{100 * share:.1f} %") for name, share in why.classes[:top])
+        tables.append(Table("Classes of the backbone", ("class", "share"), rows, note))
+    if why.seen_labels:
+        tables.append(_contributions("Annotated labels", "label", why.seen_labels, top))
+    if why.images:
+        tables.append(_contributions("Training images", "image", why.images, top))
+    return tables
+
+
+def evaluation_tables(result: Evaluation) -> list[Table]:
+    """Figures of an evaluation, in per cent.
+
+    Parameters
+    ----------
+    result : Evaluation
+        What to show.
+
+    Returns
+    -------
+    list of Table
+    """
+    n_unseen = len(result.names) - result.n_seen
+    settings = (
+        (f"zero-shot: the {n_unseen} unseen labels", result.zero_shot),
+        (f"generalized: all {len(result.names)} labels", result.generalized),
+        (f"the {result.n_seen} seen labels", result.seen),
+    )
+    rows = tuple((name, *_figures(summary)) for name, summary in settings if summary is not None)
+    note = "In per cent. F1 and Hamming loss judge the 3 best tags of each image; of the last, less is better."
+    metrics = Table(
+        f"{result.n_images:,} images", ("labels", "MiAP", "micro-F1", "macro-F1", "Hamming loss"), rows, note
+    )
+    labels = tuple(
+        (name, "seen" if i < result.n_seen else "unseen", "-" if math.isnan(value) else f"{100 * value:.1f}")
+        for i, (name, value) in enumerate(zip(result.names, result.average_precision, strict=True))
+    )
+    note = "How well each label ranks the images, in per cent; a dash: no image shows it."
+    return [metrics, Table("Each label", ("label", "at fit", "average precision"), labels, note)]
+
+
+def certificate(tagger: ZeroShotTagger) -> str:
+    """How near a fit is to its optimum, in a sentence; empty for a method that does not say."""
+    learned: Any = tagger.first_ if isinstance(tagger, Combination) else tagger
+    if not isinstance(learned, TAEP):
+        return ""
+    return f"Certified gap to the optimum: {100 * learned.relative_gap_:.2f} %."
+
+
+def _contributions(caption: str, what: str, parts: Sequence[Tag], top: int) -> Table:
+    rows = tuple((name, f"{value:+.3f}") for name, value in parts[:top])
+    return Table(caption, (what, "contribution"), rows)
+
+
+def _figures(summary: Summary) -> tuple[str, ...]:
+    return tuple(f"{100 * value:.2f}" for value in summary)

@@ -1,0 +1,330 @@
+"""From features and annotations to a tagger of photos, and how well it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unseen.evaluation.metrics import Summary, mean_average_precision, summary
+from unseen.evaluation.search import SearchResult, class_holdout_search
+from unseen.images.annotations import Annotations
+from unseen.images.backbones import Backbone, open_backbone
+from unseen.images.features import FeatureSet
+from unseen.images.knowledge import backbone_knowledge
+from unseen.labels.space import LabelSpace
+from unseen.photos import PhotoTagger, stack_inputs
+from unseen.rivals import Combination
+from unseen.taep import TAEP
+from unseen.tagger import ZeroShotTagger
+from unseen.validation import listed
+
+__all__ = [
+    "GRID",
+    "Evaluation",
+    "TrainingSet",
+    "backbone_of",
+    "check_features",
+    "evaluate_photos",
+    "fit_photos",
+    "make_tagger",
+    "match",
+]
+
+
+# Searched on held-out labels: few values, since each costs several fits. The rank is that of the estimator.
+GRID: Mapping[str, Sequence[Any]] = {"beta": (1.0, 3.0, 10.0), "gamma": (0.01, 0.1, 1.0)}
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """Images that have both features and annotations.
+
+    Attributes
+    ----------
+    features : FeatureSet
+        All features.
+    rows : ndarray of int
+        Rows of the features that have annotations.
+    annotations : Annotations
+        Their annotations, in the same order.
+    """
+
+    features: FeatureSet
+    rows: NDArray[np.intp]
+    annotations: Annotations
+
+    def columns(self, inputs: Sequence[str]) -> NDArray[Any]:
+        """Outputs of the backbone, by name, of the images that have annotations."""
+        features, rows = self.features, self.rows
+        every = len(rows) == len(features)
+        taken = [None if part is None else part if every else part[rows] for part in (features.X, features.logits)]
+        return stack_inputs(inputs, np.asarray(taken[0]), taken[1])
+
+
+def match(features: FeatureSet, annotations: Annotations) -> TrainingSet:
+    """Bring features and annotations together by the names of the images.
+
+    Parameters
+    ----------
+    features : FeatureSet
+        Of images.
+    annotations : Annotations
+        Of some of them, and perhaps of others.
+
+    Returns
+    -------
+    TrainingSet
+
+    Raises
+    ------
+    ValueError
+        If no image has both.
+    """
+    places = annotations.rows_for(features.paths, missing="mark")
+    rows = np.flatnonzero(places >= 0)
+    if not len(rows):
+        raise ValueError(
+            f"labels: none of the {len(annotations):,} annotated images has features. Annotations name images "
+            f"like {annotations.images[0]!r}, features like {features.paths[0]!r}."
+        )
+    return TrainingSet(features, rows, annotations.select([features.paths[row] for row in rows]))
+
+
+def backbone_of(features: FeatureSet, name: str | None = None) -> Backbone:
+    """Open the backbone that made features.
+
+    Parameters
+    ----------
+    features : FeatureSet
+        Of a folder, which says what made them, or of a file made elsewhere, which does not.
+    name : str, optional
+        What made them, if they do not say; see `unseen.images.backbones.open_backbone`.
+
+    Returns
+    -------
+    Backbone
+
+    Raises
+    ------
+    ValueError
+        If nobody says what made them, or what is installed is another one.
+    """
+    made_by = features.backbone.get("name")
+    if made_by is None and name is None:
+        raise ValueError(
+            "backbone: these features do not say what made them. Pass its name, such as efficientnet-lite0."
+        )
+    backbone = open_backbone(name or str(made_by))
+    if made_by is not None:
+        _check_fingerprint(features, backbone)
+    elif features.X.shape[1] != backbone.n_features:
+        raise ValueError(
+            f"backbone: {backbone.name} has {backbone.n_features} features, these are {features.X.shape[1]}. "
+            f"Pass the one that made them."
+        )
+    return backbone
+
+
+def check_features(features: FeatureSet, model: PhotoTagger) -> None:
+    """Raise a ValueError unless features come from the backbone that a model was fitted with.
+
+    Parameters
+    ----------
+    features : FeatureSet
+        To be scored. Of a file made elsewhere only the number of columns is known.
+    model : PhotoTagger
+        To score them.
+    """
+    if features.backbone:
+        _check_fingerprint(features, model.backbone)
+    n_features = model.backbone.n_features
+    if features.X.shape[1] != n_features:
+        raise ValueError(
+            f"features: {features.X.shape[1]} columns, but {model.backbone.name}, which the model was fitted "
+            f"with, has {n_features}. Make them with that backbone."
+        )
+    if "logits" in model.inputs and features.logits is None:
+        raise ValueError("features: they have no logits, but the model uses them. Make them with unseen features.")
+
+
+def _check_fingerprint(features: FeatureSet, backbone: Backbone) -> None:
+    if features.backbone.get("fingerprint") != backbone.fingerprint:
+        raise ValueError(
+            f"features: they were made by {features.backbone.get('name')!r} with other weights or another "
+            f"preparation of photos than {backbone.name!r} here. Make them again with unseen features."
+        )
+
+
+def make_tagger(
+    backbone: Backbone, vectors: str, *, classes: bool = True, **parameters: Any
+) -> tuple[ZeroShotTagger, tuple[str, ...]]:
+    """TAEP on the features of a backbone; with its classes, if they are to speak too.
+
+    Parameters
+    ----------
+    backbone : Backbone
+        That makes the features.
+    vectors : str
+        Source of label vectors.
+    classes : bool, default=True
+        Add what the backbone's own classes say. Without named classes there is nothing to add.
+    **parameters
+        Of `TAEP`.
+
+    Returns
+    -------
+    ZeroShotTagger
+        To be fitted.
+    tuple of str
+        Outputs of the backbone that are its columns, in this order.
+    """
+    learned = TAEP(**parameters)
+    if not classes or backbone.class_names is None:
+        return learned, ("features",)
+    known = backbone_knowledge(backbone, vectors)
+    return Combination(learned, known, backbone.n_features), ("features", "logits")
+
+
+def fit_photos(
+    data: TrainingSet,
+    tagger: ZeroShotTagger,
+    backbone: Backbone,
+    *,
+    vectors: str,
+    inputs: Sequence[str] = ("features",),
+    unseen: Sequence[str] = (),
+    relations: Callable[[Sequence[str]], ArrayLike] | None = None,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    folder: str | PathLike[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[PhotoTagger, SearchResult | None]:
+    """Fit a tagger on features with annotations, and make it a tagger of photos.
+
+    Parameters
+    ----------
+    data : TrainingSet
+        What to learn from: see `match`.
+    tagger : ZeroShotTagger
+        What to fit, in place.
+    backbone : Backbone
+        That made the features.
+    vectors : str
+        Source of label vectors: see `unseen.labels.sources.open_source`.
+    inputs : sequence of {"features", "logits"}, default=("features",)
+        What the tagger's columns are.
+    unseen : sequence of str
+        Labels to transfer to, as far as they are known now. Annotations of them are not used.
+    relations : callable(names) -> array-like, optional
+        Gives the relations between labels, the seen ones first.
+    grid : mapping of str to sequence, optional
+        Values of parameters to choose from, by class-holdout on the annotated labels.
+    folder : str or Path, optional
+        Where the features are, for explanations by training images.
+    progress : callable(done, total), optional
+        Of the search.
+
+    Returns
+    -------
+    PhotoTagger
+        The fitted one.
+    SearchResult or None
+        What the search found, if there was one.
+    """
+    known = [name for name in data.annotations.labels if name not in set(unseen)]
+    if not known:
+        raise ValueError("unseen: all annotated labels are unseen ones. Leave some to learn from.")
+    Y = data.annotations.select(labels=known).Y
+    empty = [name for name, column in zip(known, Y.T, strict=True) if not (column == 1).any()]
+    if empty:
+        raise ValueError(
+            f"labels: no image shows {listed(empty)}. Annotate some, or leave these labels out of the annotations."
+        )
+    seen_labels = LabelSpace(known, vectors)
+    unseen_labels = LabelSpace(unseen, vectors) if len(unseen) else None
+    related = None if relations is None else np.asarray(relations([*known, *unseen]))
+    X, found = data.columns(inputs), None
+    if grid is not None:
+        if isinstance(tagger, Combination):
+            grid = {f"first__{name}": values for name, values in grid.items()}
+        among_seen = None if related is None else related[: len(known), : len(known)]
+        found = class_holdout_search(tagger, grid, X, Y, seen_labels, among_seen, progress=progress)
+        tagger.set_params(**found.best_params)
+    tagger.fit(X, Y, seen_labels, unseen_labels, related)
+    rows = None if len(data.rows) == len(data.features) else data.rows
+    return PhotoTagger(tagger, backbone, vectors, inputs=inputs, training=folder, training_rows=rows), found
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How well photos are tagged, in the settings that the labels allow.
+
+    Attributes
+    ----------
+    zero_shot : Summary or None
+        Images with an unseen label, ranking the unseen labels; None if there are none.
+    generalized : Summary or None
+        All images, all labels; None unless there are both seen and unseen labels.
+    seen : Summary or None
+        Images with a seen label, ranking the seen labels; None if none of them was annotated at fit.
+    names : tuple of str
+        The labels, the seen ones first.
+    average_precision : tuple of float
+        Of each label's ranking of the images; NaN for a label that no image shows.
+    n_seen, n_images : int
+        How many of the names are seen; how many images there were.
+    """
+
+    zero_shot: Summary | None
+    generalized: Summary | None
+    seen: Summary | None
+    names: tuple[str, ...]
+    average_precision: tuple[float, ...]
+    n_seen: int
+    n_images: int
+
+
+def evaluate_photos(model: PhotoTagger, data: TrainingSet) -> Evaluation:
+    """Compare the scores of a tagger with annotations: seen are the labels that it was fitted on.
+
+    Parameters
+    ----------
+    model : PhotoTagger
+        Fitted, on other images.
+    data : TrainingSet
+        Features and annotations of test images.
+
+    Returns
+    -------
+    Evaluation
+    """
+    fitted = set(model.tagger.label_names_[: model.tagger.n_seen_])
+    names = data.annotations.labels
+    seen = [name for name in names if name in fitted]
+    unseen = [name for name in names if name not in fitted]
+    X, Y = data.columns(model.inputs), data.annotations.Y
+    order = [*seen, *unseen]
+    columns = [names.index(name) for name in order]
+    asked = model.label_vectors(order)
+    scores = model.tagger.decision_function(X, asked)
+    truth = Y[:, columns]
+    return Evaluation(
+        zero_shot=_summary(truth[:, len(seen) :], scores[:, len(seen) :], only_with_label=True),
+        generalized=_summary(truth, scores) if seen and unseen else None,
+        seen=_summary(truth[:, : len(seen)], scores[:, : len(seen)], only_with_label=True),
+        names=tuple(order),
+        average_precision=tuple(map(float, mean_average_precision(truth, scores, return_per_label=True)[1])),
+        n_seen=len(seen),
+        n_images=len(truth),
+    )
+
+
+def _summary(Y: NDArray[Any], scores: NDArray[np.float64], *, only_with_label: bool = False) -> Summary | None:
+    shown = (Y == 1).any(axis=1)
+    if not shown.any():
+        return None
+    return summary(Y[shown], scores[shown]) if only_with_label else summary(Y, scores)
