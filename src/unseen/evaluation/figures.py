@@ -86,7 +86,7 @@ def objective_traces(traces: Mapping[str, ArrayLike], lower_bound: float) -> Fig
 
 
 def contributions(explanation: Explanation, most: int = 8) -> Figure:
-    """Bars of what each seen label adds to a score; together with the rest they sum to it.
+    """Bars of what each seen label adds to a score; together with the threshold they sum to it.
 
     Parameters
     ----------
@@ -103,6 +103,8 @@ def contributions(explanation: Explanation, most: int = 8) -> Figure:
     shown, rest = parts[:most], parts[most:]
     if rest:
         shown.append((f"{len(rest)} other labels", sum(value for _, value in rest)))
+    if explanation.offset:
+        shown.append(("threshold of the image", explanation.offset))
     rows = [*shown, (f"score of {explanation.label!r}", explanation.score)]
     figure, axes = canvas(5.4, 0.55 + 0.29 * len(rows))
     values = np.array([value for _, value in rows])
@@ -174,7 +176,11 @@ def save(figure: Figure, path: str | Path) -> Path:
     kind = path.suffix.lower().lstrip(".")
     if kind not in ("png", "svg"):
         raise ValueError(f"path: {path.name!r} ends in neither '.png' nor '.svg'. Give it one of the two.")
-    write_atomically(path, lambda part: figure.savefig(part, format=kind, dpi=200))
+    if kind == "svg":  # without the date and random identifiers: the same figure is the same file
+        text = '<?xml version="1.0" encoding="UTF-8"?>\n' + to_svg(figure) + "\n"
+        write_atomically(path, lambda part: part.write_text(text, encoding="utf-8", newline="\n"))
+    else:
+        write_atomically(path, lambda part: figure.savefig(part, format=kind, dpi=200))
     return path
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -15,9 +16,9 @@ from unseen.persistence import write_atomically
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Card", "Cell", "Mark", "Report", "Table", "is_number"]
+__all__ = ["Card", "Cell", "Mark", "Picture", "Report", "Table", "is_number"]
 
-_NUMBER = re.compile(r"[+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?( ?%| s)?|-|", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?( ?%| s| ± \d+(\.\d+)?)?|-|", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,28 @@ class Card:
     figure: Figure | None = None
     caption: str = ""
     description: str = ""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A photo with its tags.
+
+    Attributes
+    ----------
+    jpeg : bytes
+        The picture, a JPEG file of the size in which it is shown.
+    title : str
+        Printed below it.
+    tags : tuple of (str, str, bool)
+        Name, score, and whether the tag is predicted: the others are held back.
+    text : str
+        A sentence below the tags.
+    """
+
+    jpeg: bytes
+    title: str
+    tags: tuple[tuple[str, str, bool], ...]
+    text: str = ""
 
 
 class Report:
@@ -161,6 +184,10 @@ class Report:
         """Add boxed parts below each other."""
         return self._add("".join(self._card(card) for card in cards))
 
+    def gallery(self, pictures: Sequence[Picture]) -> Self:
+        """Add photos with their tags beside each other; the photos are part of the page."""
+        return self._add(f'<div class="gallery">{"".join(map(_picture, pictures))}</div>')
+
     def html(self) -> str:
         """The page.
 
@@ -216,6 +243,19 @@ class Report:
             f'<article class="card"><h3>{escape(card.title)}</h3>{text}'
             f'<div class="pair">{table}{figure}</div></article>'
         )
+
+
+def _picture(picture: Picture) -> str:
+    data = b64encode(picture.jpeg).decode("ascii")
+    rows = "".join(
+        f"<li{_class('' if predicted else 'muted')}><span>{escape(name)}</span><span>{escape(score)}</span></li>"
+        for name, score, predicted in picture.tags
+    )
+    text = f'<p class="small">{escape(picture.text)}</p>' if picture.text else ""
+    return (
+        f'<article class="picture"><img alt="{escape(picture.title)}" src="data:image/jpeg;base64,{data}">'
+        f"<h3>{escape(picture.title)}</h3><ul>{rows}</ul>{text}</article>"
+    )
 
 
 def is_number(cell: Cell) -> bool:
@@ -326,6 +366,16 @@ figcaption { margin-top: 0.5rem; max-width: 46rem; }
   margin: 1.25rem 0; }
 .pair { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: 1.5rem; align-items: start; }
 .pair > * { margin: 0.5rem 0 0; }
+.gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr)); gap: 1.25rem;
+  margin: 1.25rem 0; }
+.picture { background: var(--paper); border: 1px solid var(--line); border-radius: 10px; overflow: hidden;
+  break-inside: avoid; }
+.picture img { display: block; width: 100%; aspect-ratio: 4 / 3; object-fit: cover; }
+.picture h3, .picture ul, .picture p { margin: 0.6rem 0.9rem; overflow-wrap: anywhere; }
+.picture ul { list-style: none; padding: 0; font-size: 0.94rem; font-variant-numeric: tabular-nums; }
+.picture li { display: flex; justify-content: space-between; gap: 1rem; font-weight: 600; }
+.picture li span:last-child { white-space: nowrap; }
+.picture li.muted { color: var(--soft); font-weight: 400; }
 pre { background: var(--wash); border-radius: 8px; padding: 0.9rem 1.1rem; overflow-x: auto; font-size: 0.9rem; }
 @media (max-width: 44rem) {
   main { padding: 1.5rem 1rem 3rem; }

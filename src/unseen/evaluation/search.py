@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from sklearn.model_selection import ParameterGrid
 from unseen.evaluation import metrics
 from unseen.evaluation.protocol import HoldoutFold, class_holdout, holdout_problem
 from unseen.tagger import ZeroShotTagger
-from unseen.validation import axis_names, check_labels, check_relations, listed
+from unseen.validation import axis_names, check_count, check_labels, check_relations, listed
 
 __all__ = ["SearchResult", "class_holdout_search"]
 
@@ -44,13 +44,14 @@ class SearchResult:
 
 def class_holdout_search(
     estimator: ZeroShotTagger,
-    grid: Mapping[str, Sequence[Any]],
+    grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
     X: Any,
     Y: Any,
     seen: Any,
     relations: ArrayLike | None = None,
     *,
     n_splits: int = 2,
+    max_images: int | None = None,
     random_state: int | None = 0,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -65,8 +66,8 @@ def class_holdout_search(
     ----------
     estimator : ZeroShotTagger
         What to tune; left as it is.
-    grid : mapping of str to sequence
-        Values to try for each parameter, in all combinations.
+    grid : mapping of str to sequence, or a sequence of them
+        Values to try for each parameter, in all combinations; of several grids, one after the other.
     X : array-like or CSR matrix of shape (n_images, n_features)
         Training features.
     Y : array-like of shape (n_images, n_seen)
@@ -77,6 +78,8 @@ def class_holdout_search(
         Relations between the seen labels.
     n_splits : int, default=2
         Number of halvings; each gives two folds.
+    max_images : int, optional
+        Most images to train on in a fold, drawn at random from it; None for all. Held-out images are all scored.
     random_state : int or None, default=0
         Seed of the halvings.
     n_jobs : int, optional
@@ -99,6 +102,7 @@ def class_holdout_search(
     R = None if relations is None else check_relations(relations, names or numbered)
     settings = list(ParameterGrid(grid))
     folds = list(class_holdout(Y, n_splits=n_splits, random_state=random_state))
+    folds = [_thinned(fold, max_images, i, random_state) for i, fold in enumerate(folds)]
     jobs = (
         delayed(_held_out_miap)(clone(estimator).set_params(**setting), fold, X, Y, vectors, R)
         for setting in settings
@@ -113,6 +117,15 @@ def class_holdout_search(
     best = int(means.argmax())
     table = [(setting, float(mean)) for setting, mean in zip(settings, means, strict=True)]
     return SearchResult(dict(settings[best]), float(means[best]), table)
+
+
+def _thinned(fold: HoldoutFold, max_images: int | None, number: int, random_state: int | None) -> HoldoutFold:
+    """The fold with at most ``max_images`` images to train on."""
+    if max_images is None or len(fold.train_images) <= check_count(max_images, "max_images"):
+        return fold
+    rng = np.random.default_rng(None if random_state is None else [random_state, number])
+    kept = np.sort(rng.choice(fold.train_images, max_images, replace=False))
+    return replace(fold, train_images=kept)
 
 
 def _held_out_miap(

@@ -1,0 +1,126 @@
+"""A data set as experiments take it: annotations, features of one or more backbones, label vectors, relations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unseen.evaluation._cells import fingerprint
+from unseen.evaluation._methods import Method
+from unseen.evaluation._rows import check_rows
+from unseen.labels.space import LabelSpace
+from unseen.validation import check_matrix, check_names, check_relations, check_targets
+
+Matrices = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class ExperimentData:
+    """All that an experiment looks at.
+
+    Parameters
+    ----------
+    name : str
+        Of the data set; "voc2007" and "voc2012" are compared with the paper.
+    labels : tuple of str
+        Names of the columns of ``Y``.
+    Y : array of shape (n_images, n_labels)
+        1 present, 0 absent, NaN unknown.
+    is_train : array of shape (n_images,), bool
+        Images to learn from; the others test.
+    features : mapping of str to array of shape (n_images, n_features)
+        By backbone; the first is the one of the tables.
+    vectors : mapping of str to LabelSpace
+        By source; vectors of the labels, the first for the tables.
+    logits : mapping of str to array of shape (n_images, n_classes)
+        Class scores of some of the backbones.
+    classes : mapping of str to LabelSpace
+        By source; vectors of the backbone's classes.
+    relations : mapping of str to array of shape (n_labels, n_labels)
+        "hierarchy" and "hit counts", as far as there are any.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    Y: NDArray[Any]
+    is_train: NDArray[np.bool_]
+    features: Matrices
+    vectors: Mapping[str, LabelSpace]
+    logits: Matrices = field(default_factory=dict)
+    classes: Mapping[str, LabelSpace] = field(default_factory=dict)
+    relations: Matrices = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        labels = check_names(self.labels, "labels")
+        Y = check_matrix(self.Y, "Y")
+        check_targets(Y, "Y")
+        if Y.shape[1] != len(labels):
+            raise ValueError(f"Y: {Y.shape[1]} columns for {len(labels)} labels. Pass one column a label.")
+        if self.is_train.shape != (len(Y),) or self.is_train.all() or not self.is_train.any():
+            raise ValueError("is_train: pass one flag an image, with images on both sides.")
+        if not self.features or not self.vectors:
+            raise ValueError("features, vectors: pass at least one of each.")
+        for name, matrix in (*self.features.items(), *self.logits.items()):
+            if not np.isfinite(check_rows(matrix, len(Y)).sum(dtype=np.float64)):
+                raise ValueError(f"features: those of {name!r} are not all finite. Extract them again.")
+        for source, space in self.vectors.items():
+            if space.names != labels:
+                raise ValueError(f"vectors: those of {source!r} are not of the labels, in their order.")
+        for matrix in self.relations.values():
+            check_relations(matrix, labels)
+
+    @property
+    def main_features(self) -> str:
+        """The backbone of the tables."""
+        return next(iter(self.features))
+
+    @property
+    def main_vectors(self) -> str:
+        """The label vectors of the tables."""
+        return next(iter(self.vectors))
+
+    def lacks(self, method: Method) -> str | None:
+        """What the data set would need for a method, in words, or None if it has it all."""
+        if method.relations is not None and method.relations not in self.relations:
+            return f"there are no relations by {method.relations}"
+        if method.columns != "features" and not self.backbone(method):
+            return "no backbone with class logits is there"
+        if method.columns != "features" and not self.sources(method):
+            return "the names of the backbone's classes have no vectors"
+        return None
+
+    def backbone(self, method: Method) -> str | None:
+        """Features that a method works on: those of the tables, or the first with logits if it needs them."""
+        if method.columns == "features":
+            return self.main_features
+        return next((name for name in self.features if name in self.logits), None)
+
+    def sources(self, method: Method) -> tuple[str, ...]:
+        """Sources of label vectors that a method chooses from."""
+        known = self.vectors if method.columns == "features" else self.classes
+        return tuple(source for source in method.vectors if source in known) or tuple(known)[:1]
+
+    def columns(self, method: Method, backbone: str) -> NDArray[Any]:
+        """The X of a method."""
+        if method.columns == "features":
+            return self.features[backbone]
+        if method.columns == "logits":
+            return self.logits[backbone]
+        return np.hstack([self.features[backbone], self.logits[backbone]])
+
+    def fingerprints(self) -> dict[str, str]:
+        """Hash of each part, by name."""
+        parts: dict[str, Any] = {"annotations": fingerprint(list(self.labels), self.Y, self.is_train)}
+        for kind, matrices in (
+            ("features", self.features),
+            ("logits", self.logits),
+            ("relations", self.relations),
+        ):
+            parts |= {f"{kind} {name}": fingerprint(matrix) for name, matrix in matrices.items()}
+        for kind, spaces in (("vectors", self.vectors), ("classes", self.classes)):
+            parts |= {f"{kind} {name}": fingerprint(list(x.names), x.vectors) for name, x in spaces.items()}
+        return parts

@@ -1,0 +1,228 @@
+"""`unseen reproduce`: one command makes every table and figure, the same bytes for the same seed."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import replace
+from html import unescape
+
+import numpy as np
+import pytest
+from tests.data import FOLDER, needs_voc
+from typer.testing import CliRunner
+
+from unseen import _reproduce_claims as claims_room
+from unseen import _reproduce_tables as tables
+from unseen import cli, make_tagged_scenes
+from unseen import reproduce as room
+from unseen.evaluation.experiment import METHODS, SearchPlan
+from unseen.evaluation.report import Table
+from unseen.taep import TAEP
+
+pytest.importorskip("matplotlib")
+
+CSV_FILES = ("table1", "table2", "rows", "random_splits", "claims", "figure2", "ranks", "embeddings", "labels")
+
+
+def rough_taep(given):
+    return TAEP(rank=3, tol=0.1, max_iter=5)
+
+
+QUICK = tuple(
+    replace(m, stages=(), make=m.make if m.name == "DMP" else rough_taep)
+    for m in METHODS
+    if m.name in ("DMP", "TAEP", "TAEP-H", "TAEP-C")
+)
+
+
+def write_files(folder, *, with_split=True, with_counts=True):
+    """Simulated scenes as the files of a user: features, annotations, label vectors, hit counts, path lengths."""
+    scenes = make_tagged_scenes(n_train=80, n_test=40)
+    folder.mkdir(exist_ok=True)
+    Y = np.vstack([scenes.Y_train, scenes.Y_test])
+    images = [f"photo{i:04d}" for i in range(len(Y))]
+    names = [name.replace(" ", "-") for name in scenes.names]
+    with (folder / "scenes_labels.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["image_id", *(["split"] if with_split else []), *names])
+        for i, row in enumerate(Y):
+            part = [["train"], ["test"]][i >= 80] if with_split else []
+            writer.writerow([images[i], *part, *row])
+    X = np.vstack([scenes.X_train, scenes.X_test]).astype(np.float32)
+    backwards = np.arange(len(X))[::-1]  # the order of the features is not that of the annotations
+    np.savez(folder / "scenes_net.npz", features=X[backwards], image_id=np.array(images)[backwards])
+    _write_matrix(folder / "scenes_glove.csv", names, scenes.labels.vectors, header=False)
+    together = Y.T.astype(int) @ Y
+    if with_counts:
+        _write_matrix(folder / "scenes_hitcounts.csv", names, together)
+    lengths = np.abs(np.subtract.outer(np.arange(len(names)), np.arange(len(names))))
+    _write_matrix(folder / "scenes_wordnet_path_length.csv", names, lengths)
+    return names
+
+
+def _write_matrix(path, names, matrix, header=True):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        if header:
+            writer.writerow(["", *names])
+        writer.writerows([name, *row] for name, row in zip(names, matrix, strict=True))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("files") / "data"
+    write_files(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def loaded(folder):
+    return room.read_data(room.find_sources("scenes", folder))
+
+
+@pytest.fixture(scope="module")
+def result(loaded, tmp_path_factory):
+    return room.reproduce(
+        loaded,
+        tmp_path_factory.mktemp("out"),
+        methods=QUICK,
+        n_splits=2,
+        search=False,
+        command="unseen reproduce x",
+    )
+
+
+def rows_of(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_files_are_found_by_name_and_matched_by_image(loaded, folder):
+    data = loaded.data
+    assert (data.main_features, data.main_vectors) == ("net", "scenes_glove")
+    assert set(data.relations) == {"hierarchy", "hit counts"}
+    scenes = make_tagged_scenes(n_train=80, n_test=40)
+    assert data.features["net"] == pytest.approx(np.vstack([scenes.X_train, scenes.X_test]), rel=1e-6)
+    assert data.is_train.sum() == 80
+
+
+def test_all_files_are_written_and_the_tables_agree(result):
+    names = {path.name for path in result.folder.iterdir()}
+    assert {f"{name}.csv" for name in CSV_FILES} <= names
+    assert {"report.html", "results.md", "figure2.png", "figure2.svg", "ranks.png", "labels.svg", "parts"} <= names
+    page = (result.folder / "report.html").read_text()
+    text = (result.folder / "results.md").read_text()
+    for row in rows_of(result.folder / "table1.csv"):
+        shown = f"{100 * float(row['miap']):.2f}"
+        assert shown in page
+        assert shown in text
+    for title in ("Figure 2", "Rank and solver", "The paper's claims", "Which unseen labels work"):
+        assert title in unescape(page)
+        assert title in text
+    assert "unseen reproduce x" in text
+    assert not re.search(r"(src|href)=\"http", page)
+
+
+def test_the_same_seed_writes_the_same_bytes_without_what_was_kept(result, loaded, tmp_path):
+    again = room.reproduce(
+        loaded, tmp_path, methods=QUICK, n_splits=2, search=False, command="unseen reproduce x", n_jobs=2
+    )
+    for name in (*(f"{name}.csv" for name in CSV_FILES), "figure2.svg", "results.md", "report.html"):
+        assert (again.folder / name).read_bytes() == (result.folder / name).read_bytes(), name
+
+
+def test_intervals_are_those_of_the_rows(result):
+    rows = rows_of(result.folder / "rows.csv")
+    miap = [float(r["miap"]) for r in rows
+            if r["method"] == "DMP" and r["protocol"] == "zero-shot" and r["split"] != "main split"]  # fmt: skip
+    (found,) = [r for r in rows_of(result.folder / "random_splits.csv")
+                if (r["method"], r["protocol"], r["metric"]) == ("DMP", "zero-shot", "miap")]  # fmt: skip
+    assert float(found["mean"]) == pytest.approx(np.mean(miap))
+    assert float(found["half_width"]) == pytest.approx(12.7062047 * abs(miap[0] - miap[1]) / 2)
+
+
+def test_verdicts_follow_from_the_intervals(result):
+    for claim in claims_room.claims(result):
+        for d in claim.differences:
+            low, high = d.splits.low, d.splits.high
+            assert d.verdict == ("above" if low > 0 else "below" if high < 0 else "not told apart")
+    assert {"TAEP is better than its rivals", "Auxiliary information helps"} <= {
+        claim.title for claim in claims_room.claims(result)
+    }
+
+
+def test_the_papers_figures_stand_beside_its_data_sets_only(result):
+    assert all("paper" not in table.columns for table in tables.main_tables(result))
+    renamed = replace(result, loaded=replace(result.loaded, data=replace(result.loaded.data, name="voc2007")))
+    table = tables.main_tables(renamed)[0]
+    assert isinstance(table, Table)
+    row = next(row for row in table.rows if row[0] == "TAEP")
+    mine, paper, difference = row[1:4]
+    assert paper == "57.42"
+    assert float(difference) == pytest.approx(float(mine) - 57.42, abs=0.011)
+
+
+def test_the_command_reads_a_csv_with_named_labels(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("unseen.reproduce.METHODS", QUICK)
+    monkeypatch.setattr(room.reproduce, "__kwdefaults__", {**room.reproduce.__kwdefaults__, "methods": QUICK[:1]})
+    names = write_files(tmp_path / "own", with_split=False)
+    done = CliRunner().invoke(
+        cli.app,
+        ["reproduce", "--data", str(tmp_path / "own" / "scenes_labels.csv"), "--features",
+         str(tmp_path / "own" / "scenes_net.npz"), "--vectors", str(tmp_path / "own" / "scenes_glove.csv"),
+         "--unseen", ",".join(names[:5]), "--splits", "0", "--no-search", "--jobs", "1", "--output",
+         str(tmp_path / "out")],
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "half of the images, drawn at random" in " ".join(done.output.split())
+    assert {row["label"] for row in rows_of(tmp_path / "out" / "labels.csv")} == set(names[:5])
+
+
+def test_without_hit_counts_taep_c_is_left_out_with_a_note(tmp_path):
+    write_files(tmp_path / "bare", with_counts=False)
+    loaded = room.read_data(room.find_sources("scenes", tmp_path / "bare"))
+    found = room.reproduce(loaded, tmp_path / "out", methods=QUICK, n_splits=0, search=False)
+    assert "TAEP-C" not in {method.name for method in found.experiment.methods}
+    assert "TAEP-C is left out" in (found.folder / "results.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["scenes", "--data", "nowhere"], "there is no 'nowhere'"),
+        (["other", "--data", "{folder}"], "has no 'other_labels.csv'"),
+        (["--data", "{folder}"], "is a folder"),
+        (["--data", "{folder}/scenes_labels.csv"], "--features: none were given"),
+        (["scenes", "--data", "{folder}", "--seen", "unicorn"], "unicorn"),
+        (["scenes", "--data", "{folder}", "--features", "{folder}/scenes_labels.csv"], "--features"),
+    ],
+)
+def test_bad_input_fails_in_one_line(folder, tmp_path, arguments, message):
+    given = [argument.format(folder=folder) for argument in arguments]
+    done = CliRunner().invoke(cli.app, ["reproduce", *given, "--output", str(tmp_path / "out")])
+    assert done.exit_code == 2
+    assert message in done.output
+    assert "Traceback" not in done.output
+    assert len(done.output.strip().splitlines()) <= 2
+
+
+@needs_voc
+def test_the_files_of_voc2007_are_all_found():
+    found = room.find_sources("voc2007", FOLDER)
+    assert found.labels.name == "voc2007_labels.csv"
+    assert found.features[0].stem == "voc2007_resnet50"
+    assert found.hit_counts is not None
+    assert found.hit_counts.name.startswith("voc20_hitcounts_coco")
+    assert room.main_split(["a", "b", "c", "d"]).seen_names == ("a", "c")
+
+
+def test_search_settings_are_told(loaded, tmp_path):
+    searched = tuple(replace(m, stages=({"alpha": [0.1, 10.0]},)) for m in QUICK if m.name == "DMP")
+    found = room.reproduce(
+        loaded, tmp_path, methods=searched, n_splits=0, plan=SearchPlan(halvings=1, most_images=60)
+    )
+    choice = tables.choice_table(found)
+    assert choice.rows[0][0] == "DMP"
+    assert choice.rows[0][4] == "2"
+    assert "at most 60 training images" in choice.note
