@@ -20,6 +20,7 @@ from unseen.images.annotations import Annotations
 from unseen.images.backbones import open_backbone
 from unseen.images.features import open_features
 from unseen.images.sources import read_annotations
+from unseen.images.voc import VOC_WORDS
 from unseen.photo_pages import certificate, evaluation_tables
 from unseen.photos import PhotoTagger
 from unseen.training import TrainingSet, evaluate_photos, fit_photos, make_tagger, match
@@ -27,14 +28,6 @@ from unseen.training import TrainingSet, evaluate_photos, fit_photos, make_tagge
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "src" / "unseen" / "images" / "data" / "model.safetensors"
 CARD = ROOT / "docs" / "model_card.md"
-# As people write them; the others are words already.
-WORDS = {
-    "aeroplane": "airplane",
-    "diningtable": "dining table",
-    "motorbike": "motorcycle",
-    "pottedplant": "potted plant",
-    "tvmonitor": "television",
-}
 GRID = {"beta": (1.0, 3.0, 10.0), "gamma": (0.01, 0.1, 1.0)}
 VECTORS = "use"
 
@@ -47,7 +40,7 @@ def main() -> None:
     options = parser.parse_args()
     features = open_features(options.data / "voc2007_efficientnet_lite0.npz")
     official = read_annotations(options.data / "voc2007_labels.csv")
-    unseen = tuple(WORDS.get(name, name) for name in alternating_split(official.labels).unseen_names)
+    unseen = tuple(VOC_WORDS.get(name, name) for name in alternating_split(official.labels).unseen_names)
     annotations = _with_words(official)
     train = match(features, annotations.select(split="trainval"))
     test = match(features, annotations.select(split="test"))
@@ -64,7 +57,7 @@ def main() -> None:
 
 
 def _with_words(annotations: Annotations) -> Annotations:
-    labels = tuple(WORDS.get(name, name) for name in annotations.labels)
+    labels = tuple(VOC_WORDS.get(name, name) for name in annotations.labels)
     return Annotations(annotations.images, labels, annotations.Y, annotations.split)
 
 

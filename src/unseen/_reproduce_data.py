@@ -14,11 +14,14 @@ from unseen.evaluation.experiment import ExperimentData
 from unseen.images.annotations import Annotations
 from unseen.images.features import open_features
 from unseen.images.imagenet import class_names
+from unseen.images.knowledge import imagenet_knowledge
 from unseen.images.sources import read_annotations
+from unseen.images.voc import VOC_WORDS
 from unseen.labels.hitcounts import read_hit_counts
 from unseen.labels.relate import relate
 from unseen.labels.relations import from_path_lengths
 from unseen.labels.space import LabelSpace
+from unseen.rivals import BackboneKnowledge
 from unseen.validation import listed
 
 __all__ = ["Sources", "find_sources", "read_data"]
@@ -234,17 +237,18 @@ def _read_features(path: Path, name: str, annotations: Annotations) -> tuple[str
 
 def _look_up(
     names: tuple[str, ...], given: Sequence[str], with_classes: bool, notes: list[str]
-) -> tuple[dict[str, LabelSpace], dict[str, LabelSpace]]:
-    """Label vectors of every source there is, and vectors of the ImageNet classes where a source has them."""
+) -> tuple[dict[str, LabelSpace], dict[str, BackboneKnowledge]]:
+    """Label vectors of every source there is, and what the names of the ImageNet classes mean by them."""
     vectors: dict[str, LabelSpace] = {}
     for source in given:
         vectors[_source_name(source)] = LabelSpace(names, source)
-    classes: dict[str, LabelSpace] = {}
+    classes: dict[str, BackboneKnowledge] = {}
     for source, title in (("glove", "GloVe 50-d"), ("use", "use")):
         try:
-            vectors.setdefault(title, LabelSpace(names, source))
+            written = LabelSpace([VOC_WORDS.get(name, name) for name in names], source)
+            vectors.setdefault(title, LabelSpace(names, written.vectors))
             if with_classes:
-                classes[title] = LabelSpace(class_names(), source, missing="mean")
+                classes[title] = imagenet_knowledge(source)
         except (ImportError, OSError, ValueError) as error:
             notes.append(f"No rows with {title} vectors: {error}")
     if not vectors:

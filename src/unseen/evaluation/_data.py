@@ -13,6 +13,7 @@ from unseen.evaluation._cells import fingerprint
 from unseen.evaluation._methods import Method
 from unseen.evaluation._rows import check_rows
 from unseen.labels.space import LabelSpace
+from unseen.rivals import BackboneKnowledge
 from unseen.validation import check_matrix, check_names, check_relations, check_targets
 
 Matrices = Mapping[str, NDArray[Any]]
@@ -38,8 +39,8 @@ class ExperimentData:
         By source; vectors of the labels, the first for the tables.
     logits : mapping of str to array of shape (n_images, n_classes)
         Class scores of some of the backbones.
-    classes : mapping of str to LabelSpace
-        By source; vectors of the backbone's classes.
+    classes : mapping of str to BackboneKnowledge
+        By source; what the names of the backbone's classes mean, in a tagger that is not fitted.
     relations : mapping of str to array of shape (n_labels, n_labels)
         "hierarchy" and "hit counts", as far as there are any.
     """
@@ -51,7 +52,7 @@ class ExperimentData:
     features: Matrices
     vectors: Mapping[str, LabelSpace]
     logits: Matrices = field(default_factory=dict)
-    classes: Mapping[str, LabelSpace] = field(default_factory=dict)
+    classes: Mapping[str, BackboneKnowledge] = field(default_factory=dict)
     relations: Matrices = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -121,6 +122,8 @@ class ExperimentData:
             ("relations", self.relations),
         ):
             parts |= {f"{kind} {name}": fingerprint(matrix) for name, matrix in matrices.items()}
-        for kind, spaces in (("vectors", self.vectors), ("classes", self.classes)):
-            parts |= {f"{kind} {name}": fingerprint(list(x.names), x.vectors) for name, x in spaces.items()}
+        parts |= {f"vectors {name}": fingerprint(list(x.names), x.vectors) for name, x in self.vectors.items()}
+        for name, known in self.classes.items():
+            spaces = [space for space in (known.class_vectors, known.kinds) if space is not None]
+            parts[f"classes {name}"] = fingerprint(*(part for x in spaces for part in (list(x.names), x.vectors)))
         return parts

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
-from unseen.labels.space import LabelSpace
+from sklearn.base import clone
+
 from unseen.rivals import DMP, ESZSL, BackboneKnowledge, Combination, ConSE, DeViSE, Fast0Tag, LatEm
 from unseen.taep import TAEP
 from unseen.tagger import ZeroShotTagger
@@ -19,7 +20,7 @@ class Given(NamedTuple):
     """What an estimator may need to be made, beyond its parameters."""
 
     n_features: int
-    classes: LabelSpace | None
+    classes: BackboneKnowledge | None
 
 
 @dataclass(frozen=True)
@@ -104,11 +105,11 @@ def _eszsl(given: Given) -> ZeroShotTagger:
 
 
 def _backbone(given: Given) -> ZeroShotTagger:
-    return BackboneKnowledge(given.classes)
+    return BackboneKnowledge() if given.classes is None else clone(given.classes)
 
 
 def _taep_and_backbone(given: Given) -> ZeroShotTagger:
-    return Combination(TAEP(tol=FINAL_TOL), BackboneKnowledge(given.classes), given.n_features)
+    return Combination(TAEP(tol=FINAL_TOL), _backbone(given), given.n_features)
 
 
 METHODS: Final[tuple[Method, ...]] = (
@@ -139,7 +140,7 @@ METHODS: Final[tuple[Method, ...]] = (
         "BackboneKnowledge",
         "open",
         _backbone,
-        ({"sharpness": [1.0, 2.0, 4.0, 6.0]},),
+        ({"sharpness": [4.0, 6.0], "temperature": [1.0, 1.5, 2.0]},),
         columns="logits",
         vectors=("use",),
     ),
@@ -147,7 +148,10 @@ METHODS: Final[tuple[Method, ...]] = (
         "TAEP + BackboneKnowledge",
         "open",
         _taep_and_backbone,
-        ({"second__sharpness": [1.0, 2.0, 4.0, 6.0]}, {"weight": [0.5, 1.0, 2.0], "first__rank": [5, 10]}),
+        (
+            {"second__sharpness": [4.0, 6.0], "second__temperature": [1.0, 1.5, 2.0]},
+            {"first__beta": [1.0, 3.0, 10.0], "first__gamma": [0.01, 0.1, 1.0]},
+        ),
         columns="both",
         vectors=("use",),
         in_search={"first__tol": 5e-2},
