@@ -76,6 +76,7 @@ def explanation_tables(why: PhotoExplanation, top: int) -> list[Table]:
     list of Table
     """
     tables = []
+    unit = "In the learned tagger's own units, before its score is standardised for the sum." if why.parts else ""
     if why.parts:
         tables.append(_contributions("The score is the sum of", "part", why.parts, len(why.parts)))
     if why.classes:
@@ -83,9 +84,9 @@ def explanation_tables(why: PhotoExplanation, top: int) -> list[Table]:
         rows = tuple((name, f"{100 * share:.1f} %") for name, share in why.classes[:top])
         tables.append(Table("Classes of the backbone", ("class", "share"), rows, note))
     if why.seen_labels:
-        tables.append(_contributions("Annotated labels", "label", why.seen_labels, top))
+        tables.append(_contributions("Annotated labels", "label", why.seen_labels, top, unit))
     if why.images:
-        tables.append(_contributions("Training images", "image", why.images, top))
+        tables.append(_contributions("Training images", "image", why.images, top, unit))
     return tables
 
 
@@ -128,9 +129,9 @@ def certificate(tagger: ZeroShotTagger) -> str:
     return f"Certified gap to the optimum: {100 * learned.relative_gap_:.2f} %."
 
 
-def _contributions(caption: str, what: str, parts: Sequence[Tag], top: int) -> Table:
+def _contributions(caption: str, what: str, parts: Sequence[Tag], top: int, note: str = "") -> Table:
     rows = tuple((name, f"{value:+.3f}") for name, value in parts[:top])
-    return Table(caption, (what, "contribution"), rows)
+    return Table(caption, (what, "contribution"), rows, note)
 
 
 def _figures(summary: Summary) -> tuple[str, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from os import PathLike
-from typing import Any
+from os import PathLike, fspath
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +14,10 @@ from unseen.evaluation.metrics import Summary, mean_average_precision, summary
 from unseen.evaluation.search import SearchResult, class_holdout_search
 from unseen.images.annotations import Annotations
 from unseen.images.backbones import Backbone, open_backbone
-from unseen.images.features import FeatureSet
+from unseen.images.features import FeatureSet, open_features
 from unseen.images.knowledge import backbone_knowledge
+from unseen.images.sources import read_annotations
+from unseen.labels.relate import relate
 from unseen.labels.space import LabelSpace
 from unseen.photos import PhotoTagger, stack_inputs
 from unseen.rivals import Combination
@@ -26,6 +28,7 @@ from unseen.validation import listed
 __all__ = [
     "GRID",
     "Evaluation",
+    "Trained",
     "TrainingSet",
     "backbone_of",
     "check_features",
@@ -33,11 +36,21 @@ __all__ = [
     "fit_photos",
     "make_tagger",
     "match",
+    "read_part",
+    "train",
 ]
 
 
 # Searched on held-out labels: few values, since each costs several fits. The rank is that of the estimator.
 GRID: Mapping[str, Sequence[Any]] = {"beta": (1.0, 3.0, 10.0), "gamma": (0.01, 0.1, 1.0)}
+
+
+class Trained(NamedTuple):
+    """A fitted model, the number of images it has learned from, and what a search found, if there was one."""
+
+    model: PhotoTagger
+    n_images: int
+    search: SearchResult | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +77,96 @@ class TrainingSet:
         every = len(rows) == len(features)
         taken = [None if part is None else part if every else part[rows] for part in (features.X, features.logits)]
         return stack_inputs(inputs, np.asarray(taken[0]), taken[1])
+
+
+def train(
+    features: str | PathLike[str],
+    labels: str | PathLike[str],
+    *,
+    vectors: str = "use",
+    unseen: Sequence[str] = (),
+    split: str | None = None,
+    classes: bool = True,
+    backbone: str | None = None,
+    sources: Sequence[str] = (),
+    search: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    **parameters: Any,
+) -> Trained:
+    """Fit a tagger of photos on features and annotations in files: what ``unseen fit`` does.
+
+    Parameters
+    ----------
+    features : str or Path
+        A folder of `unseen.images.features.extract_features`, or a file with a row an image.
+    labels : str or Path
+        Annotations: a CSV, a VOC devkit, a COCO file, a folder of NUS-WIDE.
+    vectors : str, default="use"
+        Source of label vectors: see `unseen.labels.sources.open_source`.
+    unseen : sequence of str
+        Labels to transfer to, as far as they are known now. Annotations of them are not used.
+    split : str, optional
+        Part of the annotations, or "all"; by default trainval or train, if there are parts.
+    classes : bool, default=True
+        Add what the backbone's own classes say, if the features come with logits.
+    backbone : str, optional
+        What made the features, if their file does not say.
+    sources : sequence of str
+        Of relations between labels: see `unseen.labels.relate.relate`.
+    search : bool, default=False
+        Choose beta and gamma on held-out annotated labels (`GRID`).
+    progress : callable(done, total), optional
+        Of the search.
+    **parameters
+        Of `TAEP`.
+
+    Returns
+    -------
+    Trained
+        The model, how many images it has learned from, and what the search found.
+    """
+    opened = open_features(fspath(features))
+    network = backbone_of(opened, backbone)
+    data = match(opened, read_part(labels, split, ("trainval", "train")))
+    tagger, inputs = make_tagger(network, vectors, classes=classes and opened.logits is not None, **parameters)
+    model, found = fit_photos(
+        data,
+        tagger,
+        network,
+        vectors=vectors,
+        inputs=inputs,
+        unseen=unseen,
+        relations=(lambda names: relate(names, sources).matrix) if sources else None,
+        grid=GRID if search else None,
+        folder=features,
+        progress=progress,
+    )
+    return Trained(model, len(data.rows), found)
+
+
+def read_part(labels: str | PathLike[str], split: str | None, usual: Sequence[str]) -> Annotations:
+    """Annotations of the part asked for; else of the first of the usual ones that is there.
+
+    Parameters
+    ----------
+    labels : str or Path
+        See `unseen.images.sources.read_annotations`.
+    split : str or None
+        A part, or "all".
+    usual : sequence of str
+        What to take if none is asked for and there are several.
+
+    Returns
+    -------
+    Annotations
+    """
+    annotations = read_annotations(labels)
+    parts = dict.fromkeys(annotations.split or ())
+    if split is None and len(parts) > 1:
+        split = next((part for part in usual if part in parts), None)
+        if split is None:
+            raise ValueError(f"split: the annotations have the parts {', '.join(parts)}. Choose one, or all.")
+    return annotations if split in (None, "all") else annotations.select(split=split)
 
 
 def match(features: FeatureSet, annotations: Annotations) -> TrainingSet:

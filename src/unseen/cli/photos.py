@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -18,9 +18,8 @@ from unseen.terminal import check_output, one_line_errors, open_console, print_t
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unseen.images.features import FeatureSet
     from unseen.photos import PhotoTagger, PhotoTags
-    from unseen.training import TrainingSet
+    from unseen.training import Trained
 
 _Model = Annotated[
     Path | None, typer.Option("--model", "-m", help="A model of unseen fit; else the one in the box.")
@@ -68,40 +67,18 @@ def fit(
     console = open_console()
     with one_line_errors("fit", interrupted="nothing was written"):
         check_output(output)
-        from unseen.images.features import open_features
-        from unseen.labels.relate import relate
-        from unseen.training import GRID, backbone_of, fit_photos, make_tagger
+        from unseen.training import train
 
-        opened = open_features(features)
-        network = backbone_of(opened, backbone)
-        data = _data(opened, labels, split, ("trainval", "train"))
         others = _names(unseen, "--unseen") if unseen else []
         with show_progress(console) as reporter:
-            reporter.stage(f"looking up labels in {vectors!r}")
-            tagger, inputs = make_tagger(
-                network,
-                vectors,
-                classes=classes and opened.logits is not None,
-                rank=rank,
-                beta=beta,
-                gamma=gamma,
-                lam=lam,
-            )
-            reporter.stage("choosing parameters on held-out labels" if search else "fitting")
-            model, found = fit_photos(
-                data,
-                tagger,
-                network,
-                vectors=vectors,
-                inputs=inputs,
-                unseen=others,
-                relations=(lambda names: relate(names, source).matrix) if source else None,
-                grid=GRID if search else None,
-                folder=features,
-                progress=reporter.step if search else None,
-            )
-        model.save(output)
-        _print_fit(console, model, len(data.rows), found, output)
+            reporter.stage("choosing parameters on held-out labels, then fitting" if search else "fitting")
+            trained = train(
+                features, labels, vectors=vectors, unseen=others, split=split, classes=classes, backbone=backbone,
+                sources=source, search=search, progress=reporter.step if search else None, rank=rank, beta=beta,
+                gamma=gamma, lam=lam,
+            )  # fmt: skip
+        trained.model.save(output)
+        _print_fit(console, trained, output)
 
 
 def tag(
@@ -176,10 +153,10 @@ def evaluate(
     with one_line_errors("evaluate"):
         from unseen.images.features import open_features
         from unseen.photo_pages import evaluation_tables
-        from unseen.training import check_features, evaluate_photos
+        from unseen.training import check_features, evaluate_photos, match, read_part
 
         opened = open_features(features)
-        data = _data(opened, labels, split, ("test", "val"))
+        data = match(opened, read_part(labels, split, ("test", "val")))
         tagger = _load(model)
         check_features(opened, tagger)
         for table in evaluation_tables(evaluate_photos(tagger, data)):
@@ -196,20 +173,6 @@ def _names(given: str, option: str) -> list[str]:
     from unseen.label_pages import read_names
 
     return read_names(given, option)
-
-
-def _data(features: FeatureSet, labels: Path, split: str | None, usual: tuple[str, ...]) -> TrainingSet:
-    """Features that have annotations, of the part asked for or the usual one."""
-    from unseen.images.sources import read_annotations
-    from unseen.training import match
-
-    annotations = read_annotations(labels)
-    parts = dict.fromkeys(annotations.split or ())
-    if split is None and len(parts) > 1:
-        split = next((part for part in usual if part in parts), None)
-        if split is None:
-            raise ValueError(f"--split: the annotations have the parts {', '.join(parts)}. Choose one, or all.")
-    return match(features, annotations if split in (None, "all") else annotations.select(split=split))
 
 
 def _without_problems(
@@ -254,17 +217,15 @@ def _write_csv(tagged: Iterable[PhotoTags]) -> None:
         sys.stdout.flush()
 
 
-def _print_fit(console: Console, model: PhotoTagger, n_images: int, found: Any, output: Path) -> None:
+def _print_fit(console: Console, trained: Trained, output: Path) -> None:
     from unseen.photo_pages import certificate
 
-    tagger = model.tagger
-    console.print(f"Learned {tagger.n_seen_} labels from {n_images:,} images. {certificate(tagger)}", markup=False)
+    tagger, found = trained.model.tagger, trained.search
+    learned = f"Learned {tagger.n_seen_} labels from {trained.n_images:,} images. {certificate(tagger)}"
+    console.print(learned, markup=False)
     if found is not None:
-        chosen = ", ".join(
-            f"{name.removeprefix('first__')} = {value}" for name, value in found.best_params.items()
-        )
-        console.print(
-            f"Chosen on held-out labels: {chosen} (MiAP {100 * found.best_score:.1f} there).", markup=False
-        )
+        chosen = ", ".join(f"{name.split('__')[-1]} = {value}" for name, value in found.best_params.items())
+        score = f"{100 * found.best_score:.1f}"
+        console.print(f"Chosen on held-out labels: {chosen} (MiAP there {score}).", markup=False)
     console.print(f"[bold]Model[/]   {escape(str(output))}", soft_wrap=True)
     console.print(f"[bold]Next[/]    unseen tag PHOTOS --model {escape(str(output))}", soft_wrap=True)
