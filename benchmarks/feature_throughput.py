@@ -23,7 +23,6 @@ import onnxruntime
 
 from benchmarks.photos import write_photos
 from unseen.images._efficientnet import cached_graph
-from unseen.images._resample import prepare_quickly
 from unseen.images.backbones import open_backbone, prepare
 from unseen.images.features import extract_features
 from unseen.images.reading import decode
@@ -107,7 +106,7 @@ def profile(paths: list[Path]) -> None:
     for _ in range(3):
         for path in paths:
             image = timed("read and decode", decode, path)
-            values = timed("prepare", prepare_quickly, image, backbone.preprocessing)
+            values = timed("prepare", prepare, image, backbone.preprocessing)
             timed("network", backbone.describe, values[None])
     total = sum(map(statistics.median, spent.values()))
     for step, values in spent.items():

@@ -42,6 +42,7 @@ def rows(n_features: int, vectors: str):
     kinds = imagenet_knowledge(vectors)
     names_only = BackboneKnowledge(kinds.class_vectors)
     both = Combination(taep, kinds, n_features)
+    plain = {"second__temperature": 1.5, "second__spread": 1.0, "second__cooccurrence": 0.0}
 
     def changed(**parameters: float) -> Combination:
         return clone(both).set_params(**parameters)
@@ -53,7 +54,9 @@ def rows(n_features: int, vectors: str):
         ("TAEP + knowledge, chosen", slice(None), both, GRID),
         ("TAEP + knowledge, default", slice(None), both, {}),
         ("  without the names of kinds", slice(None), Combination(taep, names_only, n_features), {}),
-        ("  temperature 1", slice(None), changed(second__temperature=1.0), {}),
+        ("  one reading, temperature 1", slice(None), changed(second__spread=1.0), {}),
+        ("  without companions", slice(None), changed(second__cooccurrence=0.0), {}),
+        ("  one reading, temperature 1.5, no companions", slice(None), changed(**plain), {}),
         ("  background of the training images only", slice(None), changed(second__smoothing=0.0), {}),
         ("  even background", slice(None), changed(second__smoothing=1.0), {}),
         ("  transfer 1", slice(None), changed(transfer=1.0), {}),

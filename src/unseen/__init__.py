@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from unseen.datasets import TaggedScenes, make_tagged_scenes
     from unseen.labels.space import LabelSpace
+    from unseen.photos import PhotoTagger
     from unseen.taep import TAEP, Explanation
     from unseen.tagger import Tag, ZeroShotTagger
 
@@ -17,6 +18,7 @@ __all__ = [
     "TAEP",
     "Explanation",
     "LabelSpace",
+    "PhotoTagger",
     "Tag",
     "TaggedScenes",
     "ZeroShotTagger",
@@ -28,6 +30,7 @@ _HOME = {
     "TAEP": "unseen.taep",
     "Explanation": "unseen.taep",
     "LabelSpace": "unseen.labels.space",
+    "PhotoTagger": "unseen.photos",
     "Tag": "unseen.tagger",
     "TaggedScenes": "unseen.datasets",
     "ZeroShotTagger": "unseen.tagger",

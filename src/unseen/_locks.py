@@ -11,11 +11,16 @@ from pathlib import Path
 
 __all__ = ["locked"]
 
+_SECONDS_BETWEEN_TRIES = 0.05
+
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file ``path`` for the duration of a block; others wait."""
-    descriptor = _acquire(path)
+def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the lock file ``path`` for the duration of a block.
+
+    Others wait, or, without ``wait``, get a BlockingIOError.
+    """
+    descriptor = _acquire(path, wait)
     try:
         yield
     finally:
@@ -25,17 +30,23 @@ def locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _acquire(path: Path) -> int:
+def _acquire(path: Path, wait: bool) -> int:
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            _wait_for(descriptor)
+            _take(descriptor)
             if _is_current(descriptor, path):
                 return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            if not wait:
+                raise
+            time.sleep(_SECONDS_BETWEEN_TRIES)
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)
+        else:
+            os.close(descriptor)
 
 
 def _is_current(descriptor: int, path: Path) -> bool:
@@ -49,19 +60,14 @@ def _is_current(descriptor: int, path: Path) -> bool:
 if sys.platform == "win32":
     import msvcrt
 
-    def _wait_for(descriptor: int) -> None:
-        while True:
-            try:
-                return msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-            except OSError:
-                time.sleep(0.1)
+    def _take(descriptor: int) -> None:
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError as error:
+            raise BlockingIOError(str(error)) from error
 
 else:
     import fcntl
 
-    def _wait_for(descriptor: int) -> None:
-        while True:
-            try:
-                return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                time.sleep(0.05)
+    def _take(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

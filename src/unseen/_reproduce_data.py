@@ -16,7 +16,7 @@ from unseen.images.features import open_features
 from unseen.images.imagenet import class_names
 from unseen.images.knowledge import imagenet_knowledge
 from unseen.images.sources import read_annotations
-from unseen.images.voc import VOC_WORDS
+from unseen.labels._spelling import VOC_WORDS
 from unseen.labels.hitcounts import read_hit_counts
 from unseen.labels.relate import relate
 from unseen.labels.relations import from_path_lengths

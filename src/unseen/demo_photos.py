@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from importlib.resources import as_file, files
 
 from unseen.evaluation.report import Picture, Table
+from unseen.images.backbones import open_backbone
+from unseen.labels.encoders import open_encoder
+from unseen.photo_pages import picture
+from unseen.photos import PhotoTagger
 
 # What the labels are compared with, for the reader: nobody told the model.
 _PHOTOS = {
@@ -56,16 +60,15 @@ def tag_photos() -> TaggedPhotos:
     TaggedPhotos
     """
     try:
-        from unseen.photo_pages import picture
-        from unseen.photos import PhotoTagger
-
-        model = PhotoTagger.load()
-        labels = model.label_vectors()
-        pictures = []
-        for name, title in _PHOTOS.items():
-            with as_file(files("unseen.images").joinpath(f"data/photos/{name}.jpg")) as path:
-                (tagged,) = model.tag([path], labels, TOP)
-                pictures.append(picture(tagged, title))
-    except ImportError as error:
+        open_backbone()
+        open_encoder("use")
+    except ImportError as error:  # a package of an extra
         return TaggedPhotos(missing=str(error))
+    model = PhotoTagger.load()
+    labels = model.label_vectors()
+    pictures = []
+    for name, title in _PHOTOS.items():
+        with as_file(files("unseen.images").joinpath(f"data/photos/{name}.jpg")) as path:
+            (tagged,) = model.tag(path, labels, TOP)
+            pictures.append(picture(tagged, title))
     return TaggedPhotos(tuple(pictures), model.tagger.label_names_[: model.tagger.n_seen_], len(labels))

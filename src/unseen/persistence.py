@@ -76,13 +76,13 @@ def read_notes(path: str | Path) -> dict[str, Any]:
     header = _read_header(path)
     notes = header.get("notes", {}) if isinstance(header, dict) else {}
     if not isinstance(notes, dict):
-        raise ValueError(f"path: {str(path)!r} is a damaged model file. Pass one that save has written.")
+        raise ValueError(f"path: {str(path)!r} is a damaged model file. Pass one of unseen fit, or of save.")
     return notes
 
 
 def _read_header(path: Path) -> Any:
     if not path.is_file():
-        raise FileNotFoundError(f"path: there is no model file {str(path)!r}. Pass one that save has written.")
+        raise FileNotFoundError(f"path: there is no model file {str(path)!r}. Pass one of unseen fit, or of save.")
     with _reading(path), safe_open(path, framework="numpy") as file:
         return json.loads((file.metadata() or {}).get(HEADER, "null"))
 
@@ -94,7 +94,7 @@ def _reading(path: Path) -> Iterator[None]:
     except (SafetensorError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
             f"path: {str(path)!r} is no model file of unseen, or a damaged one "
-            f"({type(error).__name__}: {error}). Pass one that save has written."
+            f"({type(error).__name__}: {error}). Pass one of unseen fit, or of save."
         ) from error
 
 
@@ -118,7 +118,7 @@ def _find_class(header: Any, expected: type[Model], path: Path) -> type[Model]:
     """Class that the header names, among those known to this process: a file can bring in nothing new."""
     if not isinstance(header, dict):
         raise ValueError(
-            f"path: {str(path)!r} is a safetensors file, but no model of unseen. Pass one that save has written."
+            f"path: {str(path)!r} is a safetensors file, but no model. Pass one of unseen fit, or of save."
         )
     if header.get("version") != VERSION:
         raise ValueError(

@@ -17,6 +17,7 @@ from unseen.taep import TAEP
 from unseen.tagger import Tag, ZeroShotTagger
 from unseen.training import Evaluation
 
+TOP = 3  # tags of an image that F1 and Hamming loss judge
 _SHOWN = 480  # pixels of the longer side of a photo on a page
 
 
@@ -41,24 +42,29 @@ def picture(photo: PhotoTags, title: str = "", text: str = "") -> Picture:
     jpeg = io.BytesIO()
     image.save(jpeg, "JPEG", quality=80)
     tags = tuple((tag.name, f"{tag.score:+.2f}", tag.score > 0) for tag in photo.tags)
-    return Picture(jpeg.getvalue(), title or PurePath(photo.path).name, tags, text)
+    return Picture(jpeg.getvalue(), title or printable(PurePath(photo.path).name), tags, text)
 
 
-def tags_page(tagged: Sequence[PhotoTags]) -> Report:
+def tags_page(pictures: Sequence[Picture]) -> Report:
     """A page of photos and their tags.
 
     Parameters
     ----------
-    tagged : sequence of PhotoTags
-        Photos that could be read.
+    pictures : sequence of Picture
+        See `picture`.
 
     Returns
     -------
     Report
     """
-    report = Report("Tags", f"{len(tagged):,} {'photo' if len(tagged) == 1 else 'photos'}")
+    report = Report("Tags", f"{len(pictures):,} {'photo' if len(pictures) == 1 else 'photos'}")
     report.text("Bold: above the photo's own threshold, which is at 0.")
-    return report.gallery([picture(photo) for photo in tagged])
+    return report.gallery(pictures)
+
+
+def printable(path: str) -> str:
+    """A path that any file and terminal takes, whatever bytes it is made of."""
+    return path.encode("utf-8", "backslashreplace").decode()
 
 
 def explanation_tables(why: PhotoExplanation, top: int) -> list[Table]:
@@ -76,7 +82,8 @@ def explanation_tables(why: PhotoExplanation, top: int) -> list[Table]:
     list of Table
     """
     tables = []
-    unit = "In the learned tagger's own units, before its score is standardised for the sum." if why.parts else ""
+    whole = "what the annotations say" if why.parts else "the score"
+    unit = f"With a start of {why.start:+.3f} all of them sum to {whole}."
     if why.parts:
         tables.append(_contributions("The score is the sum of", "part", why.parts, len(why.parts)))
     if why.classes:
@@ -87,6 +94,8 @@ def explanation_tables(why: PhotoExplanation, top: int) -> list[Table]:
         tables.append(_contributions("Annotated labels", "label", why.seen_labels, top, unit))
     if why.images:
         tables.append(_contributions("Training images", "image", why.images, top, unit))
+    elif why.no_images:
+        tables.append(Table(f"Training images: not shown, {why.no_images}", ("image", "contribution"), ()))
     return tables
 
 
@@ -108,8 +117,18 @@ def evaluation_tables(result: Evaluation) -> list[Table]:
         (f"generalized: all {len(result.names)} labels", result.generalized),
         (f"the {result.n_seen} seen labels", result.seen),
     )
-    rows = tuple((name, *_figures(summary)) for name, summary in settings if summary is not None)
-    note = "In per cent. F1 and Hamming loss judge the 3 best tags of each image; of the last, less is better."
+    sizes = (n_unseen, len(result.names), result.n_seen)
+    rows = tuple(
+        (name, *_figures(summary, meaningful=size > TOP))
+        for (name, summary), size in zip(settings, sizes, strict=True)
+        if summary is not None
+    )
+    note = f"In per cent. F1 and Hamming loss judge the {TOP} best tags of an image; of the last, less is better."
+    if result.n_trained_on:
+        note += (
+            f" The model was fitted on {result.n_trained_on:,} of these images: the figures are too good. Pass "
+            f"other images, or another --split."
+        )
     metrics = Table(
         f"{result.n_images:,} images", ("labels", "MiAP", "micro-F1", "macro-F1", "Hamming loss"), rows, note
     )
@@ -134,5 +153,7 @@ def _contributions(caption: str, what: str, parts: Sequence[Tag], top: int, note
     return Table(caption, (what, "contribution"), rows, note)
 
 
-def _figures(summary: Summary) -> tuple[str, ...]:
-    return tuple(f"{100 * value:.2f}" for value in summary)
+def _figures(summary: Summary, *, meaningful: bool) -> tuple[str, ...]:
+    """MiAP, and what depends on the best tags, a dash if these are all the labels there are."""
+    first, *others = (f"{100 * value:.2f}" for value in summary)
+    return first, *(others if meaningful else ("-",) * len(others))

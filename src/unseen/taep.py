@@ -3,55 +3,36 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from unseen.explanation import ExplainedBySeenLabels, Explanation, largest_first
 from unseen.solvers.images import as_images, row_scale
+from unseen.solvers.mapped import check_mapped, is_mapped_matrix
 from unseen.solvers.projection import (
     ProjectionFit,
     ProjectionProblem,
+    Start,
     round_to_rank,
     solve_alternating,
     solve_convex,
 )
 from unseen.solvers.regulariser import projection_regulariser
-from unseen.tagger import Matrix, Tag, TrainingProblem, ZeroShotTagger
-from unseen.validation import check_choice, check_count, check_generator, check_number
+from unseen.solvers.team import Team
+from unseen.tagger import Matrix, TrainingProblem
+from unseen.validation import check_choice, check_count, check_flag, check_generator, check_number
+
+__all__ = ["TAEP", "Explanation"]
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """Why an image got its score for a label: parts that sum to the score.
-
-    Attributes
-    ----------
-    label : str
-        What was explained.
-    score : float
-        Margin score, as in `TAEP.decision_function`.
-    seen_labels : tuple of Tag
-        Contribution of each seen label, the largest in absolute value first; they sum to ``score``.
-    images : tuple of (int, float), or None
-        Contribution of each training image that has one (row in X, value), the largest in absolute value
-        first; they sum to ``score`` too. None unless the training features were passed.
-    """
-
-    label: str
-    score: float
-    seen_labels: tuple[Tag, ...]
-    images: tuple[tuple[int, float], ...] | None
-
-
-class TAEP(ZeroShotTagger):
+class TAEP(ExplainedBySeenLabels):
     r"""Transfer-aware max-margin label embedding projection.
 
     Minimises over V = [W, W0] and a projection P of the label vectors M = [seen; unseen]::
@@ -90,9 +71,16 @@ class TAEP(ZeroShotTagger):
     max_iter : int, default=200
         Most iterations over P.
     random_state : int, RandomState or None, default=0
-        Order in which images are visited. The same seed gives the same bits.
+        Order in which images are visited. The same seed and number of threads give the same bits.
     n_jobs : int, optional
-        Threads of the matrix products during `fit`; None means 1, -1 all cores.
+        Threads that visit the images during `fit`; None means 1, -1 all cores. The certificate holds for any
+        number; the solution differs within it.
+    memory : {"full", "low"}, default="full"
+        "low" keeps a memory-mapped X (C-contiguous float32 or float64) in its file: chunks of 4096 images are read
+        in random order, and their images visited in random order, instead of all images in random order.
+    warm_start : bool, default=False
+        Begin at the projection and the duals of the fit before, if it had as many images, labels and dimensions:
+        for a path over beta, gamma or lam. The certificate does not depend on the start. Not for "alternating".
     verbose : int, default=0
         1 prints a line an iteration.
 
@@ -154,6 +142,8 @@ class TAEP(ZeroShotTagger):
         max_iter: int = 200,
         random_state: Any = 0,
         n_jobs: int | None = None,
+        memory: Literal["full", "low"] = "full",
+        warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
         self.rank = rank
@@ -168,14 +158,16 @@ class TAEP(ZeroShotTagger):
         self.max_iter = max_iter
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.memory = memory
+        self.warm_start = warm_start
         self.verbose = verbose
 
     def explain(self, x: ArrayLike, label: Any, X_train: Any = None) -> Explanation:
         """Split the score of one image for one label into exact contributions.
 
-        ``s = sum_c e_c(x) K(c, label)``: the evidence that the image shows seen label c, times how close c is
-        to the label after projection. With ``e_c(x) = sum_i psi_ic <x_i, x> / beta`` the same sum runs over the
-        training images.
+        ``s = sum_c e_c(x) m_c P m_label' - F(x, 0)``: the evidence that the image shows seen label c, times how
+        close c is to the label after projection, and the threshold of the image. With
+        ``e_c(x) = sum_i psi_ic <x_i, x> / beta`` the same sum runs over the training images.
 
         Parameters
         ----------
@@ -190,29 +182,26 @@ class TAEP(ZeroShotTagger):
         -------
         Explanation
         """
-        check_is_fitted(self)
-        X = self._check_images(x if sp.issparse(x) or hasattr(x, "columns") else np.atleast_2d(np.asarray(x)))
-        if X.shape[0] != 1:
-            raise ValueError(f"x: {X.shape[0]} images were given. Pass the features of one image.")
-        name, vector = self._resolve_one(label)
-        target = self._embed(vector[None], "label")
-        seen = self._embed(self.label_vectors_[: self.n_seen_], "seen")
-        closeness = (self._label_space(seen) @ self._label_space(target).T).ravel() + 1.0
-        parts = self._project(X, self.moments_).ravel() * closeness
-        by_images = None if X_train is None else self._explain_by_images(X, closeness, X_train)
-        if by_images is not None and abs(sum(by_images.values()) - parts.sum()) > 1e-3 * np.abs(parts).sum():
+        X, name, M = self._question(x, label)
+        images = None if X_train is None else self._explain_by_images(X, M, X_train)
+        why = self._answer(X, name, M, images)
+        sizes = abs(why.offset) + sum(abs(part.score) for part in why.seen_labels)
+        if images is not None and abs(sum(images.values()) + why.offset - why.score) > 1e-3 * sizes:
             raise ValueError(
                 "X_train: the contributions of these images do not sum to the score. Pass the features given to "
                 "fit, all of them and in the same order."
             )
-        return Explanation(
-            label=name if name is not None else "label",
-            score=float(parts.sum()),
-            seen_labels=tuple(Tag(self.label_names_[c], float(parts[c])) for c in _largest_first(parts)),
-            images=None if by_images is None else tuple(by_images.items()),
-        )
+        return why
 
-    def _explain_by_images(self, X: Any, closeness: Matrix, X_train: Any) -> dict[int, float]:
+    def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
+        return self._project(X, self.moments_).ravel() * self._closeness(M)
+
+    def _closeness(self, M: Matrix) -> Matrix:
+        """Of each seen label to one label, after projection."""
+        closeness: Matrix = (self._label_space(self._seen_vectors()) @ self._label_space(M).T).ravel()
+        return closeness
+
+    def _explain_by_images(self, X: Any, M: Matrix, X_train: Any) -> dict[int, float]:
         """Contribution of each training image that has one, by its row."""
         training = self._check_images(X_train)
         if training.shape[0] != self.duals_.shape[0]:
@@ -220,20 +209,19 @@ class TAEP(ZeroShotTagger):
                 f"X_train: {training.shape[0]} images, but the model was fitted on {self.duals_.shape[0]}. "
                 f"Pass the features given to fit."
             )
-        weights = self.duals_ @ closeness / self.beta_
+        weights = self.duals_ @ self._closeness(M) / self.beta_
         support = np.flatnonzero(weights)
         x = X.toarray() if sp.issparse(X) else X
         x = x.astype(np.float64) * row_scale(X, self.normalize_)
         parts = weights[support] * self._project(training[support], x.T).ravel()
-        return {int(support[i]): float(parts[i]) for i in _largest_first(parts)}
+        return {int(support[i]): float(parts[i]) for i in largest_first(parts)}
 
     def _fit(self, problem: TrainingProblem) -> None:
-        task, basis = self._task(problem)
         rng = check_generator(self.random_state)
-        # One thread by default: the products of a sweep are small, and threads that wait for each other on a busy
-        # machine cost far more than they bring.
-        with threadpool_limits(limits=_n_threads(self.n_jobs)):
-            fit = self._solve(task, rng)
+        # Threads visit different images; inside the products of a sweep, which are small, they would only wait.
+        with threadpool_limits(limits=1), Team(_n_threads(self.n_jobs)) as team:
+            task, basis = self._task(problem, team)
+            fit = self._solve(task, rng, self._earlier_fit(task, basis))
             self._store(task, basis, fit)
         if fit.relative_gap > self.tol:
             advice = (
@@ -250,7 +238,7 @@ class TAEP(ZeroShotTagger):
                 stacklevel=3,
             )
 
-    def _task(self, problem: TrainingProblem) -> tuple[ProjectionProblem, Matrix]:
+    def _task(self, problem: TrainingProblem, team: Team) -> tuple[ProjectionProblem, Matrix]:
         """The optimisation problem in coordinates of the span of the label vectors, and the basis of that span."""
         beta = check_number(self.beta, "beta", strict=True)
         scaling = check_choice(self.scaling, "scaling", ("scale-free", "paper"))
@@ -270,21 +258,41 @@ class TAEP(ZeroShotTagger):
         B = projection_regulariser(
             C, n_seen, problem.relations, gamma=gamma, lam=lam, rank=rank, null=null, n_images=n_images
         )
-        images = as_images(problem.X, normalize=self.normalize_)
+        in_file = self.memory == "low" and is_mapped_matrix(problem.X)
+        images = as_images(problem.X, normalize=self.normalize_, team=team, in_memory=not in_file)
         return ProjectionProblem(images, problem.T, C[:n_seen], B, beta, rank, null), basis
 
-    def _solve(self, task: ProjectionProblem, rng: np.random.Generator) -> ProjectionFit:
+    def _earlier_fit(self, task: ProjectionProblem, basis: Matrix) -> Start | None:
+        """Where the last fit ended, in coordinates of the present label vectors; None for a start from nothing."""
+        if not check_flag(self.warm_start, "warm_start") or not hasattr(self, "duals_"):
+            return None
+        if self.duals_.shape != task.T.shape or len(self.projection_) != len(basis):
+            return None
+        root = basis.T @ self.projection_
+        return Start(root @ root.T, self.duals_)
+
+    def _solve(self, task: ProjectionProblem, rng: np.random.Generator, start: Start | None) -> ProjectionFit:
         solver = check_choice(self.solver, "solver", ("convex", "rounded", "alternating"))
-        minimise = solve_alternating if solver == "alternating" else solve_convex
-        fit = minimise(task, rng, tol=self.tol, max_iter=self.max_iter, progress=_report if self.verbose else None)
+        options: dict[str, Any] = {
+            "tol": self.tol, "max_iter": self.max_iter, "progress": _report if self.verbose else None
+        }  # fmt: skip
+        if solver == "alternating":
+            return solve_alternating(task, rng, **options)
+        fit = solve_convex(task, rng, start=start, **options)
         return round_to_rank(task, fit, rng, tol=self.tol) if solver == "rounded" else fit
+
+    def _check_images(self, X: Any, *, reset: bool = False) -> Any:
+        is_low = check_choice(self.memory, "memory", ("full", "low")) == "low"
+        if is_low and is_mapped_matrix(X):
+            return check_mapped(self, X, reset=reset)
+        return super()._check_images(X, reset=reset)
 
     def _store(self, task: ProjectionProblem, basis: Matrix, fit: ProjectionFit) -> None:
         weights, vectors = np.linalg.eigh(fit.P)
         kept = weights > 1e-9
         root = vectors[:, kept] * np.sqrt(weights[kept])
         self.duals_ = fit.duals.tocsr()
-        self.moments_ = task.images.gather(self.duals_) / task.beta
+        self.moments_ = np.ascontiguousarray(task.images.gather(self.duals_) / task.beta)
         self.projection_ = basis @ root
         self.visual_projection_ = self.moments_ @ (task.C @ root)
         self.threshold_weights_ = -self.moments_.sum(axis=1)
@@ -314,10 +322,6 @@ class TAEP(ZeroShotTagger):
         product = np.asarray(X @ weights.astype(X.dtype), dtype=np.float64)
         product *= row_scale(X, self.normalize_)[:, None]
         return product
-
-
-def _largest_first(parts: Matrix) -> NDArray[np.intp]:
-    return np.argsort(-np.abs(parts), kind="stable")
 
 
 def _n_threads(n_jobs: int | None) -> int:

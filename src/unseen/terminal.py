@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -118,6 +121,14 @@ class _Bars:
         self._progress.update(self._task, completed=total or 1, total=total or 1)
 
 
+def make_output_safe() -> None:
+    """Let standard output take any text, and exist: nothing that is printed ends a command."""
+    if sys.stdout is None:  # closed, as by ``>&-``
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (open until the end)
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def open_console() -> Console:
     """Return a console for standard output."""
     console = Console(highlight=False)
@@ -178,26 +189,36 @@ def show_if_slow(console: Console, title: str) -> Iterator[Callable[[int, int | 
 
 
 @contextmanager
-def one_line_errors(command: str, *, interrupted: str = "nothing was written") -> Iterator[None]:
+def one_line_errors(
+    command: str, *, interrupted: str | Callable[[], str] = "nothing was written"
+) -> Iterator[None]:
     """Turn an interruption and the errors of a user's world into one line and an exit code.
 
     Parameters
     ----------
     command : str
         What the user typed after ``unseen``.
-    interrupted : str, default="nothing was written"
-        What an interruption leaves behind.
+    interrupted : str or callable, default="nothing was written"
+        What an interruption leaves behind, or what says it then.
     """
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(f"unseen {command}: interrupted, {interrupted}.", err=True)
+        left = interrupted if isinstance(interrupted, str) else interrupted()
+        typer.echo(f"unseen {command}: interrupted, {left}.", err=True)
         raise typer.Exit(130) from None
     except BrokenPipeError:
         raise
     except (OSError, ImportError, ValueError) as error:
-        typer.echo(f"unseen {command}: {error}", err=True)
+        typer.echo(f"unseen {command}: {_without_number(error)}", err=True)
         raise typer.Exit(2) from None
+
+
+def _without_number(error: Exception) -> str:
+    """Say what the system refused: ``'photos': Permission denied`` in place of ``[Errno 13] ...``."""
+    if isinstance(error, OSError) and error.errno is not None and error.filename and error.strerror:
+        return f"{os.fspath(error.filename)!r}: {error.strerror}. Check the path and its permissions."
+    return str(error)
 
 
 def print_table(console: Console, table: Table) -> None:

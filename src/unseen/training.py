@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from unseen.images.backbones import Backbone, open_backbone
 from unseen.images.features import FeatureSet, open_features
 from unseen.images.knowledge import backbone_knowledge
 from unseen.images.sources import read_annotations
+from unseen.labels.everyday import label_key
 from unseen.labels.relate import relate
 from unseen.labels.space import LabelSpace
 from unseen.photos import PhotoTagger, stack_inputs
@@ -45,14 +47,6 @@ __all__ = [
 GRID: Mapping[str, Sequence[Any]] = {"beta": (1.0, 3.0, 10.0), "gamma": (0.01, 0.1, 1.0)}
 
 
-class Trained(NamedTuple):
-    """A fitted model, the number of images it has learned from, and what a search found, if there was one."""
-
-    model: PhotoTagger
-    n_images: int
-    search: SearchResult | None
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
     """Images that have both features and annotations.
@@ -65,11 +59,14 @@ class TrainingSet:
         Rows of the features that have annotations.
     annotations : Annotations
         Their annotations, in the same order.
+    n_unmatched : int
+        Annotated images that have no features.
     """
 
     features: FeatureSet
     rows: NDArray[np.intp]
     annotations: Annotations
+    n_unmatched: int = 0
 
     def columns(self, inputs: Sequence[str]) -> NDArray[Any]:
         """Outputs of the backbone, by name, of the images that have annotations."""
@@ -77,6 +74,14 @@ class TrainingSet:
         every = len(rows) == len(features)
         taken = [None if part is None else part if every else part[rows] for part in (features.X, features.logits)]
         return stack_inputs(inputs, np.asarray(taken[0]), taken[1])
+
+
+class Trained(NamedTuple):
+    """A fitted model, what it has learned from, and what a search found, if there was one."""
+
+    model: PhotoTagger
+    data: TrainingSet
+    search: SearchResult | None
 
 
 def train(
@@ -123,7 +128,7 @@ def train(
     Returns
     -------
     Trained
-        The model, how many images it has learned from, and what the search found.
+        The model, the images it has learned from, and what the search found.
     """
     opened = open_features(fspath(features))
     network = backbone_of(opened, backbone)
@@ -141,7 +146,7 @@ def train(
         folder=features,
         progress=progress,
     )
-    return Trained(model, len(data.rows), found)
+    return Trained(model, data, found)
 
 
 def read_part(labels: str | PathLike[str], split: str | None, usual: Sequence[str]) -> Annotations:
@@ -195,7 +200,8 @@ def match(features: FeatureSet, annotations: Annotations) -> TrainingSet:
             f"labels: none of the {len(annotations):,} annotated images has features. Annotations name images "
             f"like {annotations.images[0]!r}, features like {features.paths[0]!r}."
         )
-    return TrainingSet(features, rows, annotations.select([features.paths[row] for row in rows]))
+    matched = annotations.select([features.paths[row] for row in rows])
+    return TrainingSet(features, rows, matched, len(annotations) - len(rows))
 
 
 def backbone_of(features: FeatureSet, name: str | None = None) -> Backbone:
@@ -222,7 +228,7 @@ def backbone_of(features: FeatureSet, name: str | None = None) -> Backbone:
         raise ValueError(
             "backbone: these features do not say what made them. Pass its name, such as efficientnet-lite0."
         )
-    backbone = open_backbone(name or str(made_by))
+    backbone = open_backbone(name or str(made_by), n_threads=1)
     if made_by is not None:
         _check_fingerprint(features, backbone)
     elif features.X.shape[1] != backbone.n_features:
@@ -338,7 +344,8 @@ def fit_photos(
     SearchResult or None
         What the search found, if there was one.
     """
-    known = [name for name in data.annotations.labels if name not in set(unseen)]
+    held_out = set(map(label_key, unseen))
+    known = [name for name in data.annotations.labels if label_key(name) not in held_out]
     if not known:
         raise ValueError("unseen: all annotated labels are unseen ones. Leave some to learn from.")
     Y = data.annotations.select(labels=known).Y
@@ -380,6 +387,8 @@ class Evaluation:
         Of each label's ranking of the images; NaN for a label that no image shows.
     n_seen, n_images : int
         How many of the names are seen; how many images there were.
+    n_trained_on : int
+        How many of the images the model was fitted on, as far as it is known: figures on these say nothing.
     """
 
     zero_shot: Summary | None
@@ -389,9 +398,12 @@ class Evaluation:
     average_precision: tuple[float, ...]
     n_seen: int
     n_images: int
+    n_trained_on: int = 0
 
 
-def evaluate_photos(model: PhotoTagger, data: TrainingSet) -> Evaluation:
+def evaluate_photos(
+    model: PhotoTagger, data: TrainingSet, folder: str | PathLike[str] | None = None
+) -> Evaluation:
     """Compare the scores of a tagger with annotations: seen are the labels that it was fitted on.
 
     Parameters
@@ -400,15 +412,17 @@ def evaluate_photos(model: PhotoTagger, data: TrainingSet) -> Evaluation:
         Fitted, on other images.
     data : TrainingSet
         Features and annotations of test images.
+    folder : str or Path, optional
+        Where the features are, to tell which of the images the model was fitted on.
 
     Returns
     -------
     Evaluation
     """
-    fitted = set(model.tagger.label_names_[: model.tagger.n_seen_])
+    fitted = set(map(label_key, model.tagger.label_names_[: model.tagger.n_seen_]))
     names = data.annotations.labels
-    seen = [name for name in names if name in fitted]
-    unseen = [name for name in names if name not in fitted]
+    seen = [name for name in names if label_key(name) in fitted]
+    unseen = [name for name in names if label_key(name) not in fitted]
     X, Y = data.columns(model.inputs), data.annotations.Y
     order = [*seen, *unseen]
     columns = [names.index(name) for name in order]
@@ -423,7 +437,16 @@ def evaluate_photos(model: PhotoTagger, data: TrainingSet) -> Evaluation:
         average_precision=tuple(map(float, mean_average_precision(truth, scores, return_per_label=True)[1])),
         n_seen=len(seen),
         n_images=len(truth),
+        n_trained_on=0 if folder is None else _n_shared(model, data, folder),
     )
+
+
+def _n_shared(model: PhotoTagger, data: TrainingSet, folder: str | PathLike[str]) -> int:
+    """Number of images that a model was fitted on, if these are its training features."""
+    if model.training is None or Path(folder).absolute() != model.training:
+        return 0
+    rows = model.training_rows
+    return len(data.rows) if rows is None else len(np.intersect1d(data.rows, rows))
 
 
 def _summary(Y: NDArray[Any], scores: NDArray[np.float64], *, only_with_label: bool = False) -> Summary | None:

@@ -110,7 +110,7 @@ def check_annotations(Y: Any, n_images: int) -> Annotations:
     if matrix.ndim == 1 or (matrix.shape[1:] == (1,) and not _is_indicator(matrix)):
         return _annotations_of_classes(column_or_1d(matrix, warn=True))
     relevant, known = check_targets(matrix, "Y")
-    T = np.where(relevant, 1, -1).astype(np.int8)
+    T = np.where(np.ascontiguousarray(relevant), np.int8(1), np.int8(-1))
     if known is not None:
         T[~known] = 0
     return Annotations(T, names, None)
@@ -138,7 +138,7 @@ def _annotations_of_classes(y: NDArray[Any]) -> Annotations:
             f"Pass at least two classes, or an indicator matrix."
         )
     positive = classes[1:] if len(classes) == 2 else classes
-    T = np.where(y[:, None] == positive, 1, -1).astype(np.int8)
+    T = np.where(y[:, None] == positive, np.int8(1), np.int8(-1))
     return Annotations(T, tuple(map(str, positive)), classes)
 
 

@@ -86,7 +86,7 @@ def test_feature_rows_find_their_annotations_by_path_or_by_file_name(tmp_path):
     ids = make(images=("000001", "000002", "2008.03"))
     assert ids.rows_for(["JPEGImages/000002.jpg", tmp_path / "000001.PNG", "2008.03"]).tolist() == [1, 0, 2]
     paths = make()
-    assert paths.rows_for(["a\\2.jpg", "3", "/else/1.png", "3"]).tolist() == [1, 2, 0, 2]
+    assert paths.rows_for(["a\\2.jpg", "3", "/else/a/1.png", "3"]).tolist() == [1, 2, 0, 2]
     assert paths.rows_for(["4.jpg", "3"], missing="mark").tolist() == [-1, 2]
 
 
@@ -96,10 +96,38 @@ def test_an_exact_path_wins_over_a_file_name():
     assert make(images=("a/1.jpg", "b/1.jpg", "b/2.jpg")).rows_for(["/data/b/1.jpg"]).tolist() == [1]
 
 
+def test_folders_that_contradict_each_other_do_not_fit():
+    annotations = make(images=("cats/1.jpg", "./dogs/2.jpg", "../mice/3.jpg"))
+    paths = ["pm/dogs/1.jpg", "wildcats/1.jpg", "cats/1/1.jpg", "pm/dogs/2.jpg", "/data/mice/3.jpg", "1.png"]
+    assert annotations.rows_for(paths, missing="mark").tolist() == [-1, -1, -1, 1, 2, 0]
+    with pytest.raises(ValueError, match=r"1 of 1 images have no annotations: 'pm/dogs/1.jpg'.*like 'cats/1.jpg'"):
+        annotations.rows_for(["pm/dogs/1.jpg"])
+
+
+@pytest.mark.parametrize(
+    ("annotated", "paths"),
+    [
+        ("a/IMG_1.jpg", ["a/IMG_1.jpg", "b/IMG_1.jpg"]),
+        ("a/IMG_1.jpg", ["/p/a/IMG_1.jpg", "/p/b/IMG_1.jpg"]),
+        ("IMG_1.jpg", ["IMG_1.jpg", "b/IMG_1.jpg"]),
+        ("IMG_1.jpg", ["b/IMG_1.jpg", "b/IMG_1.png"]),
+    ],
+)
+def test_a_file_that_fits_better_takes_the_annotations(annotated, paths):
+    annotations = make(images=(annotated, "2.jpg", "3.jpg"))
+    assert annotations.rows_for(paths, missing="mark").tolist() == [0, -1]
+    assert annotations.rows_for(paths[::-1], missing="mark").tolist() == [-1, 0]
+
+
+def test_a_suffix_tells_images_of_the_same_name_apart():
+    annotations = make(images=("a/1.jpg", "a/1.png", "b/2.jpg"))
+    assert annotations.rows_for(["/data/a/1.png", "1.jpg"]).tolist() == [1, 0]
+
+
 def test_no_row_is_guessed():
-    annotations = make(images=("a/1.jpg", "b/1.jpg", "b/2.jpg"))
-    with pytest.raises(ValueError, match=r"'c/1.jpg' may be 'a/1.jpg', 'b/1.jpg'"):
-        annotations.rows_for(["c/1.jpg"])
+    annotations = make(images=("a/1.jpg", "b/1.jpg", "2"))
+    with pytest.raises(ValueError, match=r"'1.jpg' may be 'a/1.jpg', 'b/1.jpg'"):
+        annotations.rows_for(["1.jpg"])
     with pytest.raises(ValueError, match=r"'x/2.jpg' and 'y/2.jpg' both fit the same"):
         annotations.rows_for(["x/2.jpg", "y/2.jpg"])
     # 'v1.5' is a name with a dot, not a file with a suffix
@@ -111,7 +139,7 @@ def test_no_row_is_guessed():
 def test_rows_follow_any_order_of_the_paths(order):
     images = tuple(f"folder/{i}.jpg" for i in range(6))
     annotations = Annotations(images, ("a",), np.zeros((6, 1)))
-    assert annotations.rows_for([f"/copy/{i}.png" for i in order]).tolist() == list(order)
+    assert annotations.rows_for([f"/copy/folder/{i}.png" for i in order]).tolist() == list(order)
 
 
 def test_counts_add_up_to_the_number_of_images():

@@ -232,12 +232,100 @@ def test_features_of_two_backbones_are_not_mixed(tmp_path):
     assert content(tmp_path / "feats") == before
 
 
-def test_features_of_unrelated_images_are_not_replaced(tmp_path):
-    extract_features(fill(tmp_path / "a", 3), tmp_path / "feats", BlockMeans())
+def test_a_folder_grows_by_several_runs(tmp_path):
+    a, b = fill(tmp_path / "a", 5), fill(tmp_path / "b", 4, start=20)
+    (a / "bad.jpg").write_text("no picture")
+    output = tmp_path / "feats"
+    extract_features(b, output, BlockMeans())
+    made = extract_features(a, output, BlockMeans())
+    assert made.paths == (*map(str, sorted(b.glob("0*"))), *map(str, sorted(a.glob("0*"))))
+    together = extract_features([b, a], tmp_path / "whole", BlockMeans())
+    assert np.array_equal(made.X, together.X)
+    assert made.problems == together.problems
+    # A part of what is there changes nothing, and neither does all of it in the same order.
+    before = content(output)
+    assert len(extract_features(a / "0002.jpg", output, BlockMeans())) == 9
+    extract_features([b, a], output, BlockMeans())
+    assert content(output) == before
+
+
+def test_a_file_that_is_gone_is_dropped_and_one_that_is_not_named_is_not(tmp_path):
+    photos = fill(tmp_path / "photos", 6)
+    extract_features(photos, tmp_path / "feats", BlockMeans())
+    (photos / "0001.jpg").unlink()
+    (photos / "0004.jpg").unlink()
+    done = _extraction.extract(photos / "0003.jpg", tmp_path / "feats", BlockMeans())
+    assert done == (0, 2)
+    names = [Path(path).name for path in open_features(tmp_path / "feats").paths]
+    assert names == ["0000.jpg", "0002.jpg", "0003.jpg", "0005.jpg"]
+    done = _extraction.extract(photos / "0003.jpg", tmp_path / "feats", BlockMeans(), only=True)
+    assert done == (0, 0)
+    assert [Path(path).name for path in open_features(tmp_path / "feats").paths] == ["0003.jpg"]
+
+
+def test_an_interrupted_folder_keeps_its_parts_when_other_images_are_named(tmp_path):
+    photos, other = fill(tmp_path / "photos", 25), fill(tmp_path / "other", 2, start=90)
+    output = tmp_path / "feats"
+    with pytest.raises(KeyboardInterrupt):
+        extract_features(photos, output, BlockMeans(stop_at=14, stop=interrupt), jobs=1)
+    made = extract_features(other, output, BlockMeans())
+    kept = len(made) - 2
+    assert kept >= 11
+    rest = BlockMeans()
+    assert len(extract_features([photos, other], output, rest)) == 27
+    assert rest.seen == 25 - kept
+    extract_features([photos, other], tmp_path / "whole", BlockMeans())
+    assert content(output) == content(tmp_path / "whole")
+
+
+def test_a_file_given_by_another_name_has_one_row(tmp_path, monkeypatch):
+    fill(tmp_path / "photos", 3)
+    monkeypatch.chdir(tmp_path)
+    extract_features("photos", "feats", BlockMeans())
+    made = extract_features(tmp_path / "photos" / "0001.jpg", "feats", BlockMeans())
+    assert made.paths == ("photos/0000.jpg", "photos/0002.jpg", str(tmp_path / "photos" / "0001.jpg"))
+
+
+def test_features_are_not_lost_when_the_current_folder_is_another_one(tmp_path, monkeypatch):
+    fill(tmp_path / "photos", 3)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    extract_features("photos", tmp_path / "feats", BlockMeans())
     before = content(tmp_path / "feats")
-    with pytest.raises(ValueError, match="holds the features of other images, such as"):
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match=r"3 images, such as 'photos/0000.jpg', and none of these files is found"):
         extract_features(fill(tmp_path / "b", 3), tmp_path / "feats", BlockMeans())
     assert content(tmp_path / "feats") == before
+
+
+def test_problems_stay_listed_until_the_file_is_named_again_or_gone(tmp_path):
+    photos = fill(tmp_path / "photos", 3)
+    for name in ("0001.jpg", "0002.jpg"):
+        (photos / name).write_bytes(b"")
+    extract_features(photos, tmp_path / "feats", BlockMeans())
+    good = photos / "0000.jpg"
+    assert len(extract_features(good, tmp_path / "feats", BlockMeans()).problems) == 2
+    (photos / "0001.jpg").unlink()
+    picture(2).save(photos / "0002.jpg")
+    assert len(extract_features(good, tmp_path / "feats", BlockMeans()).problems) == 1
+    assert extract_features(photos, tmp_path / "feats", BlockMeans()).problems == ()
+
+
+def test_a_damaged_folder_is_named_not_numpys_advice(tmp_path):
+    photos = fill(tmp_path / "photos", 3)
+    extract_features(photos, tmp_path / "feats", BlockMeans())
+    (tmp_path / "feats" / "features.npy").write_bytes(b"no array at all")
+    with pytest.raises(ValueError, match="do not fit together") as refused:
+        extract_features(photos, tmp_path / "feats", BlockMeans())
+    assert "pickle" not in str(refused.value)
+    with pytest.raises(ValueError, match="is damaged") as refused:
+        open_features(tmp_path / "feats")
+    assert "allow_pickle" not in str(refused.value)
+
+
+def test_the_number_of_images_is_in_good_english():
+    one = FeatureSet(("a",), np.zeros((1, 2), dtype=np.float32))
+    assert repr(one) == "<FeatureSet: 2 features of 1 image>"
 
 
 def test_a_second_process_is_refused(tmp_path):
@@ -332,9 +420,11 @@ def test_files_that_hold_no_features_are_refused(tmp_path, arrays, message):
 
 
 def test_what_is_no_feature_file_is_refused(tmp_path):
-    (tmp_path / "a.npz").write_text("hello")
-    with pytest.raises(ValueError, match="cannot be read as features"):
-        open_features(tmp_path / "a.npz")
+    for name in ("a.npz", "a.npy", "a.txt"):
+        (tmp_path / name).write_text("hello, this is no array")
+        with pytest.raises(ValueError, match="cannot be read as features") as refused:
+            open_features(tmp_path / name)
+        assert "allow_pickle" not in str(refused.value)
     with pytest.raises(FileNotFoundError, match="there are no features"):
         open_features(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match="is no folder of features"):

@@ -48,6 +48,15 @@ def test_a_toml_file_beside_the_graph_says_it_all(tmp_path):
     np.testing.assert_allclose(logits, [[1, 0], [0, 1], [0, 0]], atol=1e-6)
 
 
+def test_a_relative_path_is_kept_as_one_that_holds_everywhere(tmp_path, monkeypatch):
+    write(tmp_path)
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    name = open_backbone("../model.onnx").name
+    monkeypatch.chdir("/")
+    assert open_backbone(name).name == name == str(tmp_path / "model.onnx")
+
+
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_graphs_of_a_fixed_number_of_pictures_take_any_number(tmp_path, n):
     path = write(tmp_path, shape=(n, 3, 8, 8), n_out=n)

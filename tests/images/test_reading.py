@@ -1,7 +1,9 @@
 """Opening image files: every kind as it is meant to be seen, every broken one with a reason."""
 
 import io
+import logging
 import struct
+import threading
 import warnings
 import zlib
 
@@ -12,7 +14,8 @@ pytest.importorskip("PIL")
 from PIL import Image
 from tests.images.pictures import picture
 
-from unseen.images.reading import UnreadableImage, read_image
+from unseen.images import reading
+from unseen.images.reading import UnreadableImage, decoded, read_image
 
 
 def corners(image):
@@ -186,3 +189,51 @@ def test_pillow_keeps_its_warnings_to_itself(tmp_path, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read_image(path).size == (40, 30)
+
+
+def test_pillows_log_is_silent_while_files_are_read_and_no_longer(tmp_path, caplog, monkeypatch):
+    picture(0).save(tmp_path / "a.png")
+    log = logging.getLogger("PIL.PngImagePlugin")
+    monkeypatch.setattr(reading, "_orientation", lambda image: log.error("odd") or 1)
+    read_image(tmp_path / "a.png")
+    assert caplog.messages == []
+    log.error("seen")
+    assert caplog.messages == ["seen"]
+
+
+def test_threads_hold_no_more_pixels_than_allowed(tmp_path, monkeypatch):
+    picture(0, 40, 30).save(tmp_path / "a.png")
+    picture(1, 80, 60).save(tmp_path / "large.png")
+    monkeypatch.setattr(reading, "_pixels", reading._Pixels(2 * 40 * 30))
+    inside, most, lock = 0, 0, threading.Lock()
+
+    def read(name):
+        nonlocal inside, most
+        with decoded(tmp_path / name) as image:
+            with lock:
+                inside += image.width * image.height
+                most = max(most, inside)
+            image.resize((500, 500))
+            with lock:
+                inside -= image.width * image.height
+
+    def work():
+        for name in ("a.png", "a.png", "large.png", "a.png"):
+            read(name)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 80 * 60  # larger than all that is allowed, and therefore alone
+
+
+def test_a_damaged_file_gives_its_pixels_back(tmp_path, monkeypatch):
+    picture(0).save(tmp_path / "a.png")
+    (tmp_path / "cut.png").write_bytes((tmp_path / "a.png").read_bytes()[:-200])
+    monkeypatch.setattr(reading, "_pixels", reading._Pixels(40 * 30))
+    with pytest.raises(UnreadableImage), decoded(tmp_path / "cut.png"):
+        pass
+    with decoded(tmp_path / "a.png") as image:
+        assert image.size == (40, 30)

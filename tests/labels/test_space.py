@@ -92,6 +92,29 @@ def test_spaces_that_do_not_fit_cannot_be_added(space: LabelSpace) -> None:
         space + VECTORS.tolist()
 
 
+def test_spaces_beside_each_other_keep_each_label_to_itself(space: LabelSpace) -> None:
+    other = LabelSpace(["car", "cat", "dog"], [[7.0], [8.0], [9.0]])
+    both = space.beside(other, other)
+    assert both.names == space.names
+    np.testing.assert_array_equal(both.vectors, np.column_stack([VECTORS, [8, 9, 7], [8, 9, 7]]))
+    assert both.source is None
+
+
+def test_unit_vectors_beside_each_other_average_the_cosines() -> None:
+    rng = np.random.default_rng(0)
+    one, two = (LabelSpace(list("abcd"), rng.normal(size=(4, n))).centered().normalized() for n in (3, 7))
+    both = one.beside(two).normalized().vectors
+    cosines = [space.vectors @ space.vectors.T for space in (one, two)]
+    np.testing.assert_allclose(both @ both.T, sum(cosines) / 2, atol=1e-12)
+
+
+def test_only_spaces_of_the_same_labels_go_beside_each_other(space: LabelSpace) -> None:
+    with pytest.raises(ValueError, match=r"^others: a space lacks 'dog'\. Pass spaces of the same labels"):
+        space.beside(LabelSpace(["cat", "car"], [[1.0], [2.0]]))
+    with pytest.raises(ValueError, match=r"^others: a space has 'sofa' too many\. Pass spaces of the same"):
+        space.beside(LabelSpace([*NAMES, "sofa"], np.ones((4, 1))))
+
+
 @given(matrices)
 def test_a_centred_space_has_mean_zero(vectors: np.ndarray) -> None:
     centred = LabelSpace(list("abcd"), vectors).centered()

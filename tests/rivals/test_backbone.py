@@ -9,6 +9,7 @@ from sklearn.base import clone
 from tests.contract.test_contract import TestPredictions, TestScores, fit  # noqa: F401
 
 from unseen import LabelSpace, ZeroShotTagger, make_tagged_scenes
+from unseen.rivals._readings import RANK, factor
 from unseen.rivals.backbone import TINY, BackboneKnowledge
 
 N_CLASSES = 40
@@ -34,8 +35,16 @@ def annotations(data):
     scope="module",
     params=[
         BackboneKnowledge(CLASSES),
-        BackboneKnowledge(CLASSES.vectors, sharpness=2.5, temperature=1.0, smoothing=0.0, center=False),
-        BackboneKnowledge(CLASSES, kinds=KINDS, membership=MEMBERSHIP),
+        BackboneKnowledge(
+            CLASSES.vectors,
+            sharpness=2.5,
+            temperature=1.5,
+            spread=1.0,
+            cooccurrence=0.0,
+            smoothing=0.0,
+            center=False,
+        ),
+        BackboneKnowledge(CLASSES, kinds=KINDS, membership=MEMBERSHIP, spread=2.0, cooccurrence=0.4),
     ],
     ids=["centred", "plain", "kinds"],
 )
@@ -65,23 +74,57 @@ def by_hand(model, logits, vectors, training):
                 largest = max(largest, specificity * max(0.0, cosine) ** model.sharpness)
         return largest
 
-    def probabilities(rows):
-        powers = np.exp(rows.astype(float) / model.temperature)
+    def probabilities(rows, temperature):
+        powers = np.exp(rows.astype(float) / temperature)
         return powers / powers.sum(axis=1, keepdims=True)
 
-    background = model.smoothing / N_CLASSES + (1.0 - model.smoothing) * probabilities(training).mean(axis=0)
-    scores = np.empty((len(logits), len(vectors)))
+    shown = probabilities(training, model.temperature)
+    together = np.array([(shown[:, [k]] * shown).mean(axis=0) / shown[:, k].mean() for k in range(N_CLASSES)])
+    scores = np.zeros((len(logits), len(vectors)))
     for c, label in enumerate(vectors - centre):
-        affinities = np.array([affinity(k, label) for k in range(N_CLASSES)])
-        for i, p in enumerate(probabilities(logits)):
-            scores[i, c] = np.log(p @ affinities + TINY) - np.log(background @ affinities + TINY)
+        own = np.array([affinity(k, label) for k in range(N_CLASSES)])
+        spoken = (1.0 - model.cooccurrence) * own + model.cooccurrence * together @ own
+        for temperature in (model.temperature, model.spread * model.temperature):
+            expected = probabilities(training, temperature).mean(axis=0)
+            background = model.smoothing / N_CLASSES + (1.0 - model.smoothing) * expected
+            for i, p in enumerate(probabilities(logits, temperature)):
+                scores[i, c] += 0.5 * (np.log(p @ spoken + TINY) - np.log(background @ spoken + TINY))
     return scores
 
 
 def test_the_score_is_the_formula(model, data):
     X, labels = data.X_test[:6], data.unseen_labels
     scores = model.decision_function(X, labels) + model.threshold_
-    np.testing.assert_allclose(scores, by_hand(model, X, labels.vectors, data.X_train), atol=1e-10)
+    np.testing.assert_allclose(scores, by_hand(model, X, labels.vectors, data.X_train), atol=1e-3)
+
+
+def test_classes_seen_together_speak_for_each_other(data):
+    logits = np.zeros((60, N_CLASSES))
+    logits[:30, [3, 4]] = 9.0  # always together
+    logits[30:, 8] = 9.0
+    asked = {"companion": CLASSES.vectors[4]}
+    only_3 = np.where(np.arange(N_CLASSES) == 3, 9.0, 0.0)
+    shares = []
+    for cooccurrence in (0.0, 0.3):
+        model = BackboneKnowledge(CLASSES, sharpness=50.0, cooccurrence=cooccurrence)
+        model.fit(logits, np.arange(60)[:, None] < 30, asked)
+        why = model.explain(only_3, "companion")
+        shares.append({tag.name: tag.score for tag in why.shares}.get("class of 3", 0.0))
+        assert why.score == pytest.approx(model.decision_function(only_3[None], asked)[0, 0], abs=1e-9)
+    assert shares[0] < 0.01
+    assert shares[1] > 0.5
+
+
+def test_companions_of_many_classes_are_kept_by_their_largest_part(data):
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.full(100, 0.05), size=300)
+    products = P.T @ P / len(P)
+    kept = factor(products)
+    assert kept.shape == (100, RANK)
+    values = np.linalg.eigvalsh(products)
+    # The nearest matrix of this rank leaves out exactly the smallest eigenvalues.
+    error = np.linalg.norm(kept.astype(float) @ kept.T - products)
+    assert error == pytest.approx(np.linalg.norm(values[: 100 - RANK]), rel=0.05)
 
 
 def test_log_probabilities_do_as_well_as_logits(model, data):
@@ -107,10 +150,10 @@ def test_evidence_is_standardised_on_the_training_images_and_seen_labels(model, 
     assert np.array_equal(evidence.argsort(axis=1), model.decision_function(data.X_train).argsort(axis=1))
 
 
-def test_a_class_without_a_vector_says_nothing(data, Y):
+def test_a_class_without_a_vector_says_nothing_itself(data, Y):
     vectors = CLASSES.vectors.copy()
     vectors[7] = 0.0
-    model = BackboneKnowledge(vectors).fit(data.X_train, Y, data.seen_labels)
+    model = BackboneKnowledge(vectors, cooccurrence=0.0).fit(data.X_train, Y, data.seen_labels)
     np.testing.assert_allclose(model.label_center_, np.delete(vectors, 7, axis=0).mean(axis=0))
     reasons = [model.explain(data.X_test[0], vector) for vector in data.unseen_labels.vectors]
     names = {tag.name for why in reasons for tag in why.classes}
@@ -143,7 +186,7 @@ class TestExplanations:
             assert why.label == name
             assert why.score == pytest.approx(scores[i], abs=1e-9)
             evidence = [tag.score for tag in why.classes]
-            total = np.log(sum(evidence) + TINY) - np.log(why.expected + TINY) - model.threshold_
+            total = np.log(sum(evidence)) - np.log(why.expected) - model.threshold_
             assert total == pytest.approx(scores[i], abs=1e-9)
             assert evidence == sorted(evidence, reverse=True)
             assert sum(tag.score for tag in why.shares) == pytest.approx(1.0)
@@ -157,7 +200,7 @@ class TestExplanations:
         model = BackboneKnowledge(np.abs(CLASSES.vectors), center=False)
         model.fit(data.X_train, Y, data.seen_labels)
         why = model.explain(data.X_test[0], -np.ones(16))
-        assert (why.classes, why.shares, why.expected) == ((), (), 0.0)
+        assert (why.classes, why.shares, why.expected) == ((), (), pytest.approx(TINY))
         assert why.score == pytest.approx(-model.threshold_)
 
     def test_one_image_at_a_time(self, model, data):
@@ -226,6 +269,8 @@ def test_clones_carry_the_parameters_and_nothing_learned(model):
             r"^kinds: vectors of 9 dimensions, but class_vectors has 16\. Take",
         ),
         ({"temperature": 0.0}, r"^temperature: 0\.0 was given\. Pass"),
+        ({"spread": 0.5}, r"^spread: 0\.5 was given\. Pass a finite number >= 1"),
+        ({"cooccurrence": 1.5}, r"^cooccurrence: 1\.5 was given\. Pass"),
         ({"smoothing": 1.5}, r"^smoothing: 1\.5 was given\. Pass"),
         ({"sharpness": 0}, r"^sharpness: 0 was given\. Pass"),
         ({"sharpness": "high"}, r"^sharpness: 'high' was given\. Pass"),
@@ -252,7 +297,7 @@ def test_probabilities_are_refused(data, Y):
 
 def test_no_annotated_image_is_needed_to_rank_labels(estimator, data, Y, tmp_path):
     untrained = clone(estimator).without_training(data.unseen_labels, lift=2.0)
-    even = clone(estimator).set_params(smoothing=1.0).fit(data.X_train, Y, data.seen_labels)
+    even = clone(estimator).set_params(smoothing=1.0, cooccurrence=0.0).fit(data.X_train, Y, data.seen_labels)
     X, asked = data.X_test, list(data.unseen_labels.names)
     raw = even.decision_function(X, data.unseen_labels) + even.threshold_
     np.testing.assert_allclose(untrained.decision_function(X), raw - np.log(2.0), atol=1e-10)

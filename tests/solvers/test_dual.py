@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from tests.solvers.problems import optimum_at_fixed_kernel, random_problem
 
-from unseen.solvers.dual import SparseDuals, kernel_factor, primal_and_dual, solve_dual
+from unseen.solvers.dual import SparseDuals, primal_and_dual, row_problems, solve_dual
 from unseen.solvers.images import as_images
 
 
@@ -112,8 +112,9 @@ def test_primal_and_dual_match_their_definitions():
     problem = random_problem(2, n=30)
     _, duals = solve(problem, np.eye(4), tol=1e-2)
     K = problem.label_kernel(np.eye(4))
-    A, X, psi = kernel_factor(K), problem.images.X, duals.tocsr().toarray()
-    primal, dual, V = primal_and_dual(problem.images, problem.T, A, problem.beta, duals)
+    problems = row_problems(problem.images, problem.T, K, problem.beta)
+    A, X, psi = problems.A, problem.images.X, duals.tocsr().toarray()
+    primal, dual, V = primal_and_dual(problem.images, problems, duals)
     scores = X @ X.T @ psi @ K / problem.beta
     np.testing.assert_allclose(X @ V @ A.T, scores, atol=1e-9)
     energy = np.trace(psi.T @ X @ X.T @ psi @ K) / (2 * problem.beta)

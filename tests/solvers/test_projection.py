@@ -26,6 +26,13 @@ def test_convex_optimum_equals_a_joint_convex_program(seed):
     assert fit.relative_gap <= 1e-4
 
 
+@pytest.mark.parametrize("order", range(4))
+def test_the_certificate_does_not_depend_on_the_order_of_the_images(order):
+    # The optimum lies next to an edge of the Fantope, where g is steep.
+    problem = random_problem(5, n=25, d=4, n_seen=4, n_dims=3, rank=2, beta=1.0, regulariser=0.3)
+    assert solve_convex(problem, np.random.default_rng(order), tol=1e-4, max_iter=100).relative_gap <= 1e-4
+
+
 @pytest.mark.parametrize("regulariser", [0.0, 1.0])
 def test_objective_never_rises_and_the_bound_holds_for_every_projection(regulariser):
     problem = random_problem(

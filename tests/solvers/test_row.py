@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from unseen.solvers.row import row_loss, solve_row
 
-PAIRS = np.empty((2, 2), dtype=np.int64)
+RAISED = np.empty(2, dtype=np.int64)
 
 
 def random_row(rng, n_labels, width, h):
@@ -41,25 +41,32 @@ def reference(K, h, t, s, old):
     return cp.Problem(cp.Minimize(cost), limits).solve(solver=cp.CLARABEL)
 
 
+@pytest.mark.parametrize("newton", [True, None])
 @pytest.mark.parametrize("seed", range(30))
-def test_equals_an_independent_qp_solver(seed):
+def test_equals_an_independent_qp_solver(seed, newton):
     rng = np.random.default_rng(seed)
     n_labels = int(rng.integers(1, 12))
     # A small h lets the caps bind; a large one keeps the optimum inside them.
     K, h, t, s, old = random_row(rng, n_labels, int(rng.integers(1, 6)), float(10.0 ** rng.uniform(-2, 2)))
     v, scores = old.copy(), s.copy()
-    solve_row(K, h, t, scores, v, 1e-12, 100_000, PAIRS)
+    solve_row(K, h, t, scores, v, 1e-12, 100_000, RAISED, newton)
     best = reference(K, h, t, s, old)
     assert objective(K, h, t, s, old, v) == pytest.approx(best, rel=1e-6, abs=1e-6)
     np.testing.assert_allclose(scores, s + h * K @ (v - old), rtol=1e-9, atol=1e-9)
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**31), n_labels=st.integers(1, 20), steps=st.integers(0, 5), log_h=st.floats(-3, 3))
-def test_every_step_is_feasible_and_improves(seed, n_labels, steps, log_h):
+@given(
+    seed=st.integers(0, 2**31),
+    n_labels=st.integers(1, 20),
+    steps=st.integers(0, 5),
+    log_h=st.floats(-3, 3),
+    newton=st.sampled_from([True, None]),
+)
+def test_every_step_is_feasible_and_improves(seed, n_labels, steps, log_h, newton):
     K, h, t, s, old = random_row(np.random.default_rng(seed), n_labels, 3, 10.0**log_h)
     v, scores = old.copy(), s.copy()
-    solve_row(K, h, t, scores, v, 1e-9, steps, PAIRS)
+    solve_row(K, h, t, scores, v, 1e-9, steps, RAISED, newton)
     assert np.all(v * t >= 0.0)
     assert np.all(v[t == 0] == 0.0)
     assert v[t > 0].sum() <= 1.0 + 1e-12
@@ -68,10 +75,11 @@ def test_every_step_is_feasible_and_improves(seed, n_labels, steps, log_h):
     assert after <= before + 1e-9 * max(abs(before), 1.0)
 
 
-def test_an_image_of_zeros_puts_its_whole_weight_on_each_side():
+@pytest.mark.parametrize("newton", [True, None])
+def test_an_image_of_zeros_puts_its_whole_weight_on_each_side(newton):
     K, t = np.ones((3, 3)), np.array([1, -1, -1], dtype=np.int8)
     v, s = np.zeros(3), np.zeros(3)
-    solve_row(K, 0.0, t, s, v, 1e-9, 100, PAIRS)
+    solve_row(K, 0.0, t, s, v, 1e-9, 100, RAISED, newton)
     assert v[0] == 1.0
     assert v[1] + v[2] == -1.0
 

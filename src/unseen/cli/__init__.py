@@ -13,6 +13,7 @@ from unseen.cli.features import features
 from unseen.cli.labels import labels_app
 from unseen.cli.photos import evaluate, explain, fit, tag
 from unseen.cli.reproduce import reproduce
+from unseen.terminal import make_output_safe
 
 app = typer.Typer(
     name="unseen",
@@ -45,3 +46,4 @@ def main(
     ] = False,
 ) -> None:
     """Tag images with labels that nobody ever annotated."""
+    make_output_safe()

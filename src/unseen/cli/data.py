@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from unseen._wording import counted
 from unseen.terminal import check_output, one_line_errors, open_console, print_table, show_progress
 
 if TYPE_CHECKING:
@@ -17,8 +18,12 @@ if TYPE_CHECKING:
 
 data_app = typer.Typer(no_args_is_help=True, help="Get data sets, look at annotations, convert them to a table.")
 
+# readable=False: that a path may be read is checked where it is read, and said in one line.
 _Source = Annotated[
-    Path, typer.Argument(help="A VOC devkit, a folder of NUS-WIDE, a COCO instances file, a CSV or TSV.")
+    Path,
+    typer.Argument(
+        help="A VOC devkit, a folder of NUS-WIDE, a COCO instances file, a CSV or TSV.", readable=False
+    ),
 ]
 _Split = Annotated[str | None, typer.Option(help="Part to read, such as trainval or test; else all images.")]
 _Year = Annotated[int | None, typer.Option(help="VOC: 2007 or 2012, if the folder holds both.")]
@@ -60,7 +65,7 @@ def data_list() -> None:
 @data_app.command("get")
 def data_get(
     name: Annotated[str, typer.Argument(help="Data set: voc2007 or voc2012.")],
-    into: Annotated[Path, typer.Option(help="Folder to put it in.")] = Path(),
+    into: Annotated[Path, typer.Option(help="Folder to put it in.", readable=False)] = Path(),
 ) -> None:
     """Download the official archives, check them and unpack them; an interrupted download is continued."""
     console = open_console()
@@ -94,21 +99,17 @@ def data_show(
 ) -> None:
     """Show how many images there are, and how many of them show each label."""
     with one_line_errors("data show"):
-        options: dict[str, Any] = {
-            "year": year,
-            "difficult": difficult,
-            "crowd": crowd,
-            "labels": labels,
-            "tristate": tristate,
-        }
-        options |= {"form": form, "separator": separator, "ignore": ignore or None}
-        print_table(open_console(), _counts_table(_read(source, split, options), str(source), most))
+        annotations = _read(
+            source, split, year=year, difficult=difficult, crowd=crowd, labels=labels, tristate=tristate,
+            form=form, separator=separator, ignore=ignore or None,
+        )  # fmt: skip
+        print_table(open_console(), _counts_table(annotations, str(source), most))
 
 
 @data_app.command("convert")
 def data_convert(
     source: _Source,
-    output: Annotated[Path, typer.Option("--output", "-o", help="CSV file to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="CSV file to write.", readable=False)],
     split: _Split = None,
     year: _Year = None,
     difficult: _Difficult = None,
@@ -122,21 +123,17 @@ def data_convert(
     """Write annotations as a plain table: a row an image, a column a label, 1, 0, or empty for unknown."""
     with one_line_errors("data convert"):
         check_output(output)
-        options: dict[str, Any] = {
-            "year": year,
-            "difficult": difficult,
-            "crowd": crowd,
-            "labels": labels,
-            "tristate": tristate,
-        }
-        options |= {"form": form, "separator": separator, "ignore": ignore or None}
-        annotations = _read(source, split, options)
+        annotations = _read(
+            source, split, year=year, difficult=difficult, crowd=crowd, labels=labels, tristate=tristate,
+            form=form, separator=separator, ignore=ignore or None,
+        )  # fmt: skip
         annotations.to_csv(output)
-        what = f"{len(annotations.images):,} images, {len(annotations.labels):,} labels"
+        what = f"{counted(len(annotations.images), 'image')}, {counted(len(annotations.labels), 'label')}"
         open_console().print(f"[bold]Table[/]   {escape(str(output))}: {what}", soft_wrap=True)
 
 
-def _read(source: Path, split: str | None, options: dict[str, Any]) -> Annotations:
+def _read(source: Path, split: str | None, **options: Any) -> Annotations:
+    """Read annotations; an option that is None was not given."""
     from unseen.images.sources import read_annotations
 
     return read_annotations(source, split, **{name: value for name, value in options.items() if value is not None})
@@ -161,10 +158,13 @@ def _counts_table(annotations: Annotations, source: str, most: int) -> Table:
         rows.append((*row, f"{unknown[i]:,}") if unknown.any() else row)
     parts = Counter(annotations.split or ())
     notes = [
-        f"{n_images:,} images" + "".join(f", {count:,} {part}" for part, count in parts.items()),
+        counted(n_images, "image") + "".join(f", {count:,} {part}" for part, count in parts.items()),
         f"{present.sum() / n_images:.3f} labels an image",
-        *([f"{n_labels - len(shown):,} rarer labels: --most 0"] if len(shown) < n_labels else []),
+        *([f"{counted(n_labels - len(shown), 'rarer label')}: --most 0"] if len(shown) < n_labels else []),
     ]
     return Table(
-        f"{source}: {n_images:,} images, {n_labels:,} labels", columns, tuple(rows), "; ".join(notes) + "."
+        f"{source}: {counted(n_images, 'image')}, {counted(n_labels, 'label')}",
+        columns,
+        tuple(rows),
+        "; ".join(notes) + ".",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,74 +9,85 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from unseen._wording import counted
 from unseen.terminal import one_line_errors, open_console, show_progress
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from unseen.images._extraction import Extracted
     from unseen.images._feature_files import Problem
     from unseen.images.features import FeatureSet
 
 _MOST_LISTED = 20
 
 
+# readable=False: that a path may be read is checked where it is read, and said in one line.
 def features(
     sources: Annotated[
         list[Path],
         typer.Argument(
-            help="Folders of images, image files, .txt lists of paths, .csv tables with a column 'path'."
+            help="Folders of images, image files, .txt lists of paths, .csv tables with a column 'path'.",
+            readable=False,
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the features.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the features.", readable=False)],
     backbone: Annotated[
         str, typer.Option(help="Network that describes the images: its name, or an .onnx file.")
     ] = "efficientnet-lite0",
     batch: Annotated[int, typer.Option(min=1, help="Images a call of the network.")] = 1,
     jobs: Annotated[int | None, typer.Option(min=1, help="Threads. By default one a core.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail if a file cannot be read.")] = False,
+    only: Annotated[
+        bool, typer.Option("--only", help="Drop all images from the folder that the sources do not name.")
+    ] = False,
 ) -> None:
     """Compute the features of images; run it again to go on after an interruption, or to add new images."""
     console = open_console()
-    with one_line_errors("features", interrupted="what is finished was kept; run it again to go on"):
-        logging.getLogger("PIL").setLevel(logging.CRITICAL)  # its remarks on odd files are not for users
-        from unseen.images._extraction import UnreadableImages
-        from unseen.images.features import extract_features
+    run = _Run()
+    with one_line_errors("features", interrupted=run.left_behind):
+        from unseen.images._extraction import UnreadableImages, extract
+        from unseen.images._feature_files import PARTS
+        from unseen.images.features import open_features
 
-        run = _Run()
+        run.parts = output / PARTS
         try:
             with show_progress(console, "images") as reporter:
                 reporter.stage(f"describing images by {backbone}")
 
                 def progress(done: int, total: int) -> None:
-                    run.note(done)
+                    run.note()
                     reporter.step(done, total)
 
-                made = extract_features(
-                    sources, output, backbone, batch=batch, jobs=jobs, strict=strict, progress=progress
+                done = extract(
+                    sources, output, backbone, batch=batch, jobs=jobs, strict=strict, only=only, progress=progress
                 )
         except UnreadableImages as error:
             _fail(error.problems)
-        _print_result(console, made, output, run)
+        _print_result(console, open_features(output), output, done, run.seconds)
 
 
 class _Run:
-    """How many images this run has described, and how long it took."""
+    """How long a run took, and what it leaves behind if it is interrupted."""
 
     def __init__(self) -> None:
-        self.before: int | None = None
-        self.done = 0
-        self._start = time.monotonic()
+        self.parts: Path | None = None
         self.seconds = 0.0
+        self._start: float | None = None
 
-    def note(self, done: int) -> None:
-        if self.before is None:
-            self.before, self._start = done, time.monotonic()
-        self.done = done - self.before
-        self.seconds = time.monotonic() - self._start
+    def note(self) -> None:
+        now = time.monotonic()
+        self._start = now if self._start is None else self._start
+        self.seconds = now - self._start
+
+    def left_behind(self) -> str:
+        if self.parts is None or not any(self.parts.glob("*")):
+            return "nothing was written"
+        return "what is finished was kept; run it again to go on"
 
 
 def _fail(problems: Sequence[Problem]) -> NoReturn:
-    count = f"{len(problems):,} {'file' if len(problems) == 1 else 'files'}"
+    count = counted(len(problems), "file")
     typer.echo(
         f"unseen features: --strict: {count} cannot be read; the features of the others were kept.", err=True
     )
@@ -86,17 +96,22 @@ def _fail(problems: Sequence[Problem]) -> NoReturn:
     raise typer.Exit(2)
 
 
-def _print_result(console: Console, made: FeatureSet, output: Path, run: _Run) -> None:
-    name = made.backbone["name"]
-    new = run.done - len(made.problems)
-    if new > 0:
-        pace = f" in {run.seconds:.1f} s, {run.done / run.seconds:.0f} images/s" if run.seconds else ""
-        console.print(f"{new:,} images described by {name}{pace}.", markup=False)
+def _print_result(console: Console, made: FeatureSet, output: Path, done: Extracted, seconds: float) -> None:
+    if done.described:
+        pace = f" in {seconds:.1f} s, {done.described / seconds:.0f} images/s" if seconds else ""
+        name = _shown(made.backbone["name"])
+        console.print(
+            f"{counted(done.described, 'image')} described by {name}{pace}.", markup=False, soft_wrap=True
+        )
     else:
         console.print("Nothing to do: all features are there.", markup=False)
-    console.print(f"{_shown(str(output))}: {made.X.shape[1]:,} features of {len(made):,} images.", markup=False)
+    if done.dropped:
+        gone = f"{counted(done.dropped, 'image')} dropped from the folder"
+        console.print(f"{gone}: the {'file is' if done.dropped == 1 else 'files are'} gone.", markup=False)
+    what = f"{counted(made.X.shape[1], 'feature')} of {counted(len(made), 'image')}"
+    console.print(f"{_shown(str(output))}: {what}.", markup=False, soft_wrap=True)
     if made.problems:
-        count = f"{len(made.problems):,} {'file' if len(made.problems) == 1 else 'files'}"
+        count = counted(len(made.problems), "file")
         console.print(f"{count} could not be read and {'was' if len(made.problems) == 1 else 'were'} left out:")
         for line in _lines(made.problems):
             console.print(line, markup=False, soft_wrap=True)

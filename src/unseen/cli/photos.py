@@ -18,6 +18,7 @@ from unseen.terminal import check_output, one_line_errors, open_console, print_t
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from unseen.evaluation.report import Picture
     from unseen.photos import PhotoTagger, PhotoTags
     from unseen.training import Trained
 
@@ -84,9 +85,9 @@ def fit(
 def tag(
     photos: Annotated[list[Path], typer.Argument(help="Image files, folders of them, .txt or .csv lists.")],
     labels: Annotated[
-        str,
-        typer.Option("--labels", "-l", help="Words to choose from: with commas, or a file. Else everyday ones."),
-    ] = "",
+        str | None,
+        typer.Option("--labels", "-l", help="Words to choose from: with commas, or a file; else everyday ones."),
+    ] = None,
     model: _Model = None,
     top: Annotated[int, typer.Option(min=1, help="Tags a photo.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line and photo.")] = False,
@@ -101,23 +102,18 @@ def tag(
             raise ValueError("--json and --csv were both given. Choose one.")
         if output is not None:
             check_output(output)
-        from unseen.images.finding import find_images
-
-        names = _names(labels, "--labels") if labels else None
-        found = find_images(photos)
-        tagger = _load(model)
-        tagged = tagger.tag(found.paths, names, top)
+        names = None if labels is None else _names(labels, "--labels")
+        tagged = _load(model).tag(photos, names, top)
         write = _write_json if as_json else _write_csv if as_csv else _write_text
-        kept: list[PhotoTags] = []
-        problems = list(found.problems)
-        write(_without_problems(tagged, problems, kept if output is not None else None))
-        if output is not None:
+        pictures: list[Picture] | None = None if output is None else []
+        n_problems = write(_shown(tagged, pictures))
+        if output is not None and pictures is not None:
             from unseen.photo_pages import tags_page
 
-            open_console().print(f"[bold]Page[/]   {escape(str(tags_page(kept).save(output)))}", soft_wrap=True)
-    if problems:
-        for path, reason in problems:
-            typer.echo(f"unseen tag: {path} cannot be read: {reason}.", err=True)
+            page = tags_page(pictures).save(output)
+            if not (as_json or as_csv):
+                open_console().print(f"[bold]Page[/]   {escape(str(page))}", soft_wrap=True)
+    if n_problems:
         raise typer.Exit(2)
 
 
@@ -159,7 +155,7 @@ def evaluate(
         data = match(opened, read_part(labels, split, ("test", "val")))
         tagger = _load(model)
         check_features(opened, tagger)
-        for table in evaluation_tables(evaluate_photos(tagger, data)):
+        for table in evaluation_tables(evaluate_photos(tagger, data, features)):
             print_table(console, table)
 
 
@@ -175,54 +171,73 @@ def _names(given: str, option: str) -> list[str]:
     return read_names(given, option)
 
 
-def _without_problems(
-    tagged: Iterable[PhotoTags], problems: list[tuple[str, str]], kept: list[PhotoTags] | None
-) -> Iterator[PhotoTags]:
-    """Pass on the photos that have tags, keep note of the others."""
+def _shown(tagged: Iterable[PhotoTags], pictures: list[Picture] | None) -> Iterator[PhotoTags]:
+    """Pass photos on with paths that can be printed; tell at once of those that cannot be read."""
+    from unseen.photo_pages import picture, printable
+
+    for photo in tagged:
+        path = printable(photo.path)
+        if photo.problem is not None:
+            typer.echo(f"unseen tag: {path} cannot be read: {photo.problem}.", err=True)
+        elif pictures is not None:
+            pictures.append(picture(photo))
+        yield photo._replace(path=path)
+
+
+def _write_text(tagged: Iterable[PhotoTags]) -> int:
+    """Print photos and their tags; return how many could not be read."""
+    console, n_problems, n_tagged = open_console(), 0, 0
     for photo in tagged:
         if photo.problem is not None:
-            problems.append((photo.path, photo.problem))
+            n_problems += 1
             continue
-        if kept is not None:
-            kept.append(photo)
-        yield photo
-
-
-def _write_text(tagged: Iterable[PhotoTags]) -> None:
-    console = open_console()
-    for photo in tagged:
+        n_tagged += 1
         console.print(Text(photo.path, style="bold"), soft_wrap=True)
         width = max(len(one.name) for one in photo.tags)
         for one in photo.tags:
             mark, style = ("*", "green") if one.score > 0 else (" ", "dim")
             console.print(Text(f"  {mark} {one.name:<{width}}  {one.score:+.2f}", style=style))
         console.print()
-    console.print(Text("* above the photo's own threshold, which is at 0.", style="dim"))
+    if n_tagged:
+        console.print(Text("* above the photo's own threshold, which is at 0.", style="dim"))
+    return n_problems
 
 
-def _write_json(tagged: Iterable[PhotoTags]) -> None:
+def _write_json(tagged: Iterable[PhotoTags]) -> int:
+    """Print an object a photo, with its tags or its problem; return how many could not be read."""
+    n_problems = 0
     for photo in tagged:
-        tags = [
-            {"label": one.name, "score": round(one.score, 6), "predicted": one.score > 0} for one in photo.tags
-        ]
-        typer.echo(json.dumps({"path": photo.path, "tags": tags}, ensure_ascii=False))
+        tags = [{"label": t.name, "score": round(t.score, 6), "predicted": t.score > 0} for t in photo.tags]
+        n_problems += photo.problem is not None
+        said = {"tags": tags} if photo.problem is None else {"problem": photo.problem}
+        typer.echo(json.dumps({"path": photo.path, **said}, ensure_ascii=False))
+    return n_problems
 
 
-def _write_csv(tagged: Iterable[PhotoTags]) -> None:
+def _write_csv(tagged: Iterable[PhotoTags]) -> int:
+    """Print a row a tag; return how many photos could not be read."""
+    n_problems = 0
     table = csv.writer(sys.stdout, lineterminator="\n")
     table.writerow(("path", "rank", "label", "score", "predicted"))
     for photo in tagged:
+        n_problems += photo.problem is not None
         for rank, one in enumerate(photo.tags, start=1):
             table.writerow((photo.path, rank, one.name, f"{one.score:.6f}", int(one.score > 0)))
         sys.stdout.flush()
+    return n_problems
 
 
 def _print_fit(console: Console, trained: Trained, output: Path) -> None:
     from unseen.photo_pages import certificate
 
     tagger, found = trained.model.tagger, trained.search
-    learned = f"Learned {tagger.n_seen_} labels from {trained.n_images:,} images. {certificate(tagger)}"
-    console.print(learned, markup=False)
+    n_images, n_other = len(trained.data.rows), len(trained.data.features) - len(trained.data.rows)
+    console.print(f"Learned {tagger.n_seen_} labels from {n_images:,} images. {certificate(tagger)}", markup=False)
+    if n_other or trained.data.n_unmatched:
+        left_out = f"{n_other:,} images with features have no annotations of this part"
+        console.print(
+            f"Not used: {left_out}; {trained.data.n_unmatched:,} annotated ones have no features.", style="dim"
+        )
     if found is not None:
         chosen = ", ".join(f"{name.split('__')[-1]} = {value}" for name, value in found.best_params.items())
         score = f"{100 * found.best_score:.1f}"

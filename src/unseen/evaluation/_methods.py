@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from sklearn.base import clone
 
-from unseen.rivals import DMP, ESZSL, BackboneKnowledge, Combination, ConSE, DeViSE, Fast0Tag, LatEm
+from unseen.rivals import DMP, ESZSL, BackboneKnowledge, Combination, ConSE, DeViSE, Fast0Tag, LatEm, Stacked
 from unseen.taep import TAEP
 from unseen.tagger import ZeroShotTagger
 
@@ -104,6 +104,10 @@ def _eszsl(given: Given) -> ZeroShotTagger:
     return ESZSL()
 
 
+def _stacked(given: Given) -> ZeroShotTagger:
+    return Stacked(tol=FINAL_TOL)
+
+
 def _backbone(given: Given) -> ZeroShotTagger:
     return BackboneKnowledge() if given.classes is None else clone(given.classes)
 
@@ -136,11 +140,12 @@ METHODS: Final[tuple[Method, ...]] = (
     ),
     Method("DeViSE", "paper", _devise, ({"alpha": [1e-2, 3e-3, 1e-3], "pairs": ["all", "worst"]}, _CENTRING)),
     Method("ESZSL", "paper", _eszsl, ({"gamma": [0.1, 1.0, 10.0, 100.0], "lam": [0.1, 1.0, 10.0]}, _CENTRING)),
+    Method("Stacked", "paper", _stacked, (_CENTRING,), in_search={"n_splits": 2, **_LOOSE}),
     Method(
         "BackboneKnowledge",
         "open",
         _backbone,
-        ({"sharpness": [4.0, 6.0], "temperature": [1.0, 1.5, 2.0]},),
+        ({"sharpness": [4.0, 6.0], "temperature": [1.0, 1.5]},),
         columns="logits",
         vectors=("use",),
     ),
@@ -149,7 +154,7 @@ METHODS: Final[tuple[Method, ...]] = (
         "open",
         _taep_and_backbone,
         (
-            {"second__sharpness": [4.0, 6.0], "second__temperature": [1.0, 1.5, 2.0]},
+            {"second__sharpness": [4.0, 6.0], "second__temperature": [1.0, 1.5]},
             {"first__beta": [1.0, 3.0, 10.0], "first__gamma": [0.01, 0.1, 1.0]},
         ),
         columns="both",

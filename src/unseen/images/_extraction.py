@@ -13,20 +13,28 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
+from unseen._wording import counted
 from unseen.images._backbone import Backbone
 from unseen.images._feature_files import Entry, Part, Problem
 from unseen.images._feature_store import FeatureStore, open_store
-from unseen.images._resample import prepare_quickly
 from unseen.images.finding import find_images
-from unseen.images.reading import UnreadableImage, decode, pillow_warnings_off, system_reason
+from unseen.images.preprocessing import prepare
+from unseen.images.reading import UnreadableImage, decoded, pillow_silent, system_reason
 from unseen.validation import check_count, check_flag
 
-__all__ = ["Progress", "UnreadableImages", "describe_each", "extract"]
+__all__ = ["Extracted", "Progress", "UnreadableImages", "describe_each", "extract"]
 
 Progress = Callable[[int, int], object]
 
 _PART_SIZE = 128  # images: what a killed run may lose, at most
 _BATCHES_AHEAD = 8  # for each thread, so that one large file does not stop the others
+
+
+class Extracted(NamedTuple):
+    """What a run did: images it described, and images it dropped from the folder, as their files are gone."""
+
+    described: int
+    dropped: int
 
 
 class UnreadableImages(ValueError):  # noqa: N818 (see UnreadableImage)
@@ -42,7 +50,7 @@ class UnreadableImages(ValueError):  # noqa: N818 (see UnreadableImage)
         self.problems = tuple(problems)
         shown = "; ".join(f"{path!r}: {reason}" for path, reason in self.problems[:5])
         more = f"; and {len(self.problems) - 5} more" if len(self.problems) > 5 else ""
-        super().__init__(f"sources: {_count(self.problems)} cannot be read: {shown}{more}.")
+        super().__init__(f"sources: {counted(len(self.problems), 'file')} cannot be read: {shown}{more}.")
 
 
 def extract(
@@ -53,12 +61,13 @@ def extract(
     batch: int = 1,
     jobs: int | None = None,
     strict: bool = False,
+    only: bool = False,
     progress: Progress | None = None,
-) -> None:
+) -> Extracted:
     """Do the work of `unseen.images.features.extract_features`."""
     batch = check_count(batch, "batch")
     jobs = joblib.cpu_count() if jobs is None else check_count(jobs, "jobs")
-    strict = check_flag(strict, "strict")
+    strict, only = check_flag(strict, "strict"), check_flag(only, "only")
     found = find_images(sources)
     if not isinstance(backbone, Backbone):
         from unseen.images.backbones import open_backbone
@@ -67,22 +76,25 @@ def extract(
         backbone = open_backbone(backbone, n_threads=1)
     problems = [Problem(*problem) for problem in found.problems]
     with open_store(output, backbone) as store:
-        store.check_related(found.paths)
+        if not only:
+            store.check_reachable(found.paths)
         todo = [path for path in found.paths if not store.knows(path)]
         work = _Work(backbone, batch, jobs)
-        problems += _describe_all(
-            work, todo, store, _counted(progress, len(found.paths) - len(todo), len(found.paths))
+        failed = _describe_all(
+            work, todo, store, _stepwise(progress, len(found.paths) - len(todo), len(found.paths))
         )
+        problems += failed
         if strict and problems:
             raise UnreadableImages(problems)
-        if len(problems) - len(found.problems) == len(found.paths):
+        if len(failed) == len(found.paths):
             raise ValueError(
-                f"sources: none of {_count(found.paths)} can be read, for example {problems[-1].path!r}: "
-                f"{problems[-1].reason}."
+                f"sources: none of {counted(len(failed), 'file')} can be read, for example {failed[-1].path!r}: "
+                f"{failed[-1].reason}."
             )
         order = {path: i for i, path in enumerate(found.paths)}
         problems.sort(key=lambda problem: order.get(problem.path, -1))
-        store.finish(found.paths, problems)
+        dropped = store.finish(found.paths, problems, only=only)
+    return Extracted(len(todo) - len(failed), dropped)
 
 
 def describe_each(
@@ -108,7 +120,7 @@ class _Work(NamedTuple):
     jobs: int
 
 
-def _counted(progress: Progress | None, done: int, total: int) -> Callable[[int], None]:
+def _stepwise(progress: Progress | None, done: int, total: int) -> Callable[[int], None]:
     """Turn ``progress(done, total)`` into a function of how many more are done."""
 
     def add(more: int) -> None:
@@ -153,7 +165,7 @@ def _in_order(work: _Work, batches: Sequence[Sequence[str]]) -> Iterator[Part]:
     running: deque[Future[Part]] = deque()
     pool = ThreadPoolExecutor(work.jobs, thread_name_prefix="unseen-features")
     try:
-        with pillow_warnings_off():
+        with pillow_silent():
             for paths in batches:
                 running.append(pool.submit(_describe, paths, work.backbone))
                 if len(running) >= _BATCHES_AHEAD * work.jobs:
@@ -173,9 +185,9 @@ def _describe(paths: Sequence[str], backbone: Backbone) -> Part:
     for path in paths:
         try:
             status = os.stat(path)  # noqa: PTH116 (before reading: a file that changes meanwhile is read again)
-            image = decode(path)
-            inputs[len(images)] = prepare_quickly(image, backbone.preprocessing)
-            images.append(Entry(path, *image.size, status.st_size, status.st_mtime_ns))
+            with decoded(path) as image:
+                inputs[len(images)] = prepare(image, backbone.preprocessing)
+                images.append(Entry(path, *image.size, status.st_size, status.st_mtime_ns))
         except UnreadableImage as error:
             problems.append(Problem(path, error.reason))
         except OSError as error:
@@ -199,7 +211,3 @@ def _cut(paths: Sequence[str], size: int) -> Iterator[Sequence[str]]:
 
 def _size(part: Part) -> int:
     return len(part.images) + len(part.problems)
-
-
-def _count(files: Sequence[object]) -> str:
-    return f"{len(files):,} {'file' if len(files) == 1 else 'files'}"

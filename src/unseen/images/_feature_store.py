@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen import __version__
+from unseen._locks import locked
+from unseen._wording import counted
 from unseen.images import _feature_files as files
 from unseen.images._backbone import Backbone
 from unseen.images._feature_files import Entry, Part, Problem
-from unseen.images._feature_lock import held
+from unseen.images._feature_metadata import check_same_backbone, metadata_of
 from unseen.persistence import write_atomically
 
-__all__ = ["FORMAT", "FeatureStore", "is_being_finished", "open_store"]
+__all__ = ["FeatureStore", "is_being_finished", "open_store"]
 
-FORMAT = 1
 _RESULT = "result"  # in parts: a whole result on its way to its place
 _FINISHED = -1  # instead of the number of a part
 _MOST_ROWS = 1024  # copied at a time
@@ -50,7 +50,7 @@ def open_store(folder: Path, backbone: Backbone) -> Iterator[FeatureStore]:
             if not folder.exists():
                 folder.mkdir(parents=True)
                 stack.callback(_remove_if_empty, folder)
-            stack.enter_context(held(folder / ".lock"))
+            stack.enter_context(locked(folder / ".lock", wait=False))
         except BlockingIOError:
             raise OSError(
                 f"output: another process is writing to {str(folder)!r}. Wait for it, or pass another folder."
@@ -94,8 +94,8 @@ class FeatureStore:
 
     def __init__(self, folder: Path, backbone: Backbone) -> None:
         self._folder, self._parts = folder, folder / files.PARTS
-        self._metadata = _metadata_of(backbone)
-        _check_same_backbone(folder, self._metadata)
+        self._metadata = metadata_of(backbone)
+        check_same_backbone(folder, self._metadata)
         if is_being_finished(folder):
             self._publish()
         self._known: dict[str, _Place] = {}
@@ -110,12 +110,14 @@ class FeatureStore:
         place = self._known.get(path)
         return place is not None and _stamp(path) == (place.entry.bytes, place.entry.modified)
 
-    def check_related(self, paths: Sequence[str]) -> None:
-        """Refuse sources that have no image in common with what is here: most likely a slip."""
-        if self._known and not any(path in self._known for path in paths):
+    def check_reachable(self, paths: Sequence[str]) -> None:
+        """Refuse to go on if all that is here would be dropped: most likely another current folder."""
+        named = set(paths)
+        if self._known and not any(path in named or _is_file(path) for path in self._known):
             raise ValueError(
-                f"output: {str(self._folder)!r} holds the features of other images, such as "
-                f"{next(iter(self._known))!r}. Pass another folder, name the images as before, or delete it."
+                f"output: {str(self._folder)!r} holds the features of {counted(len(self._known), 'image')}, "
+                f"such as {next(iter(self._known))!r}, and none of these files is found. Run the command in the "
+                f"folder where it was run before, pass another output, or delete this one."
             )
 
     def add(self, part: Part) -> None:
@@ -130,10 +132,22 @@ class FeatureStore:
         self._next_part += 1
         self._known |= {entry.path: _Place(entry, number, row) for row, entry in enumerate(part.images)}
 
-    def finish(self, paths: Sequence[str], problems: Sequence[Problem]) -> None:
-        """Put the known ones among these images into the finished files, in this order."""
+    def finish(self, paths: Sequence[str], problems: Sequence[Problem], *, only: bool = False) -> int:
+        """Put these images, and the others here whose files still exist, into the finished files.
+
+        The order is that of ``paths`` if there are no others; else what is here stays in its order and new images
+        follow. With ``only`` there are no others. Returns the number of images dropped, as their files are gone.
+        """
         unreadable = {problem.path for problem in problems}  # among them may be files that were good before
-        places = [self._known[path] for path in paths if path in self._known and path not in unreadable]
+        here = [path for path in paths if path in self._known and path not in unreadable]
+        others = [] if only else _not_among(self._known, paths)
+        kept = [path for path in others if _is_file(path)]
+        if kept:
+            stay = {*here, *kept}
+            here = [path for path in self._known if path in stay]
+        if not only:
+            problems = [*self._earlier_problems(paths), *problems]
+        places = [self._known[path] for path in here]
         as_before = (
             [place.entry for place in places] == self._finished
             and all(place.part == _FINISHED for place in places)
@@ -143,6 +157,12 @@ class FeatureStore:
             self._assemble(places, problems)
             self._publish()
         shutil.rmtree(self._parts, ignore_errors=True)
+        return len(others) - len(kept)
+
+    def _earlier_problems(self, paths: Sequence[str]) -> list[Problem]:
+        """Problems that earlier runs had with files that are not among ``paths`` and still exist."""
+        earlier = dict(files.read_problems(self._folder / files.PROBLEMS)) | self.failed
+        return [Problem(path, earlier[path]) for path in _not_among(earlier, paths) if _is_file(path)]
 
     def _part_file(self, number: int) -> Path:
         return self._parts / f"{number:06d}.safetensors"
@@ -150,7 +170,7 @@ class FeatureStore:
     def _read_finished(self) -> list[Entry]:
         path = self._folder / files.IMAGES
         entries = files.read_images(path) if path.exists() else []
-        if entries and np.load(self._folder / files.FEATURES, mmap_mode="r").shape[0] != len(entries):
+        if entries and _n_rows(self._folder / files.FEATURES) != len(entries):
             raise ValueError(f"output: the files in {str(self._folder)!r} do not fit together. Delete the folder.")
         self._known |= {entry.path: _Place(entry, _FINISHED, row) for row, entry in enumerate(entries)}
         return entries
@@ -221,46 +241,33 @@ def _runs(places: Sequence[_Place]) -> Iterator[tuple[int, int, int]]:
             begin = end
 
 
+def _not_among(candidates: Iterable[str], paths: Sequence[str]) -> list[str]:
+    """Candidates that ``paths`` do not name, not even by another name, such as the absolute path."""
+    named = set(paths)
+    others = [path for path in candidates if path not in named]
+    files_named = {_absolute(path) for path in paths} if others else set()
+    return [path for path in others if _absolute(path) not in files_named]
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(path)  # noqa: PTH100 (a Path costs ten times as much)
+
+
+def _n_rows(path: Path) -> int | None:
+    """Rows of a finished array; None if it is missing or damaged."""
+    try:
+        return int(np.load(path, mmap_mode="r", allow_pickle=False).shape[0])
+    except (OSError, ValueError, EOFError, LookupError):
+        return None
+
+
+def _is_file(path: str) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113 (a Path costs ten times as much)
+
+
 def _stamp(path: str) -> tuple[int, int] | None:
     try:
         status = os.stat(path)  # noqa: PTH116
     except OSError:
         return None
     return status.st_size, status.st_mtime_ns
-
-
-def _metadata_of(backbone: Backbone) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "unseen": __version__,
-        "name": backbone.name,
-        "fingerprint": backbone.fingerprint,
-        "n_features": backbone.n_features,
-        "preprocessing": json.loads(json.dumps(backbone.preprocessing.as_dict())),
-        "class_names": None if backbone.class_names is None else list(backbone.class_names),
-    }
-
-
-def _check_same_backbone(folder: Path, metadata: dict[str, Any]) -> None:
-    path = folder / files.METADATA
-    if not path.exists():
-        return
-    try:
-        begun = json.loads(path.read_text("utf-8"))
-        name, fingerprint, preprocessing = begun["name"], begun["fingerprint"], begun["preprocessing"]
-    except (ValueError, LookupError, TypeError) as error:
-        raise ValueError(f"output: {str(path)!r} is damaged ({error}). Delete the folder.") from None
-    if begun.get("format") != FORMAT:
-        raise ValueError(
-            f"output: {str(folder)!r} has format {begun.get('format')}, this version writes {FORMAT}. "
-            f"Pass another folder."
-        )
-    if (fingerprint, preprocessing) == (metadata["fingerprint"], metadata["preprocessing"]):
-        return
-    what = (
-        f"the backbone {name!r}" if name != metadata["name"] else f"another version or preprocessing of {name!r}"
-    )
-    raise ValueError(
-        f"output: {str(folder)!r} was begun with {what}, not with {metadata['name']!r} as it is now; "
-        f"their features cannot be mixed. Pass another folder, or delete this one."
-    )

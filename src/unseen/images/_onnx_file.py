@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
@@ -69,7 +70,7 @@ def open_onnx(
     if not path.is_file():
         raise FileNotFoundError(f"backbone: there is no file {str(path)!r}. Pass an .onnx file.")
     settings = read_settings(path, needed=preprocessing is None)
-    name = str(path)
+    name = os.path.abspath(path)  # noqa: PTH100 (models keep the name; links stay links, unlike with resolve)
     session = open_session(path, name, n_threads)
     how = preprocessing or _preprocessing_of(settings, session, path)
     features = features or settings.get("features")

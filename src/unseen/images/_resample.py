@@ -1,4 +1,4 @@
-"""A quicker `prepare` for many pictures, equal to it to the last bit: only what is kept is made, in vectors."""
+"""A part of a resized picture, equal to Pillow's to the last bit: only what is kept is made, in vectors."""
 
 from __future__ import annotations
 
@@ -10,72 +10,57 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from unseen.images.preprocessing import Preprocessing, prepare
-
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["FILTERS", "prepare_quickly"]
+__all__ = ["FILTERS", "can_resize", "resize_part"]
 
 FILTERS = {"bilinear": (0, 1.0), "bicubic": (1, 2.0), "lanczos": (2, 3.0)}  # number, and support in pixels
 _BITS = 22  # of a weight, after the point: as many as Pillow's sums have room for
 _ROWS = 32  # that go through the horizontal pass side by side, in vector registers
+_PIXELS = 1 << 20  # copied out of a picture at a time
 
 _TALLEST = 1.8  # height / width up to which Pillow surely resizes along the rows first; found by trying
 
 Weights = tuple[NDArray[np.int64], NDArray[np.int32]]
 
 
-def prepare_quickly(image: Image, how: Preprocessing) -> NDArray[np.float32]:
-    """Picture as one row of a backbone's batch: what `unseen.images.preprocessing.prepare` gives, bit by bit.
-
-    Parameters
-    ----------
-    image : PIL.Image.Image
-        A picture of mode RGB.
-    how : Preprocessing
-        Usually ``backbone.preprocessing``.
-
-    Returns
-    -------
-    ndarray of shape (3, size, size), float32
-    """
+def can_resize(image: Image, interpolation: str) -> bool:
+    """Whether `resize_part` surely does what Pillow does."""
     width, height = image.size
-    if how.resize != "crop" or how.interpolation not in FILTERS or height > _TALLEST * width or width > 8 * height:
-        return prepare(image, how)
-    side, shorter = round(how.size / how.crop_fraction), min(width, height)
-    scaled = (round(side * width / shorter), round(side * height / shorter))
-    corner = ((scaled[0] - how.size) // 2, (scaled[1] - how.size) // 2)
-    values = np.empty((3, how.size, how.size), dtype=np.float32)
-    scale = np.array([how.value_range / 255.0 / s for s in how.std], dtype=np.float32)
-    shift = np.array([m / s for m, s in zip(how.mean, how.std, strict=True)], dtype=np.float32)
-    _resize_part(image, scaled, corner, how.interpolation, scale, shift, values)
-    return values
+    return interpolation in FILTERS and height <= _TALLEST * width
 
 
-def _resize_part(
+def resize_part(
     image: Image,
     scaled: tuple[int, int],
     corner: tuple[int, int],
+    size: int,
     interpolation: str,
     scale: NDArray[np.float32],
     shift: NDArray[np.float32],
-    out: NDArray[np.float32],
-) -> None:
-    """Put a square of the resized picture into ``out`` (3, size, size), as ``value * scale - shift``.
+) -> NDArray[np.float32]:
+    """Square of the resized RGB picture, (3, size, size), as ``value * scale - shift``.
 
     The square is that of ``image.resize(scaled, method)`` whose left and top are ``corner``. Pillow goes first
     along the rows, rounded to bytes, and then along the columns, with weights in fixed point. For very tall
     pictures it goes the other way round.
     """
-    (width, height), size = image.size, out.shape[1]
-    packed = np.frombuffer(image.tobytes("raw", "RGBX"), dtype="<u4").reshape(height, width)
-    columns = _weights(width, scaled[0], corner[0], size, interpolation)
-    rows = _weights(height, scaled[1], corner[1], size, interpolation)
-    first, last = int(rows[0][0].min()), int(rows[0][1].max())
-    strip = np.empty((last - first, size), dtype=np.uint32)
-    _along_rows(packed[first:last], *columns, strip)
-    _along_columns(strip, rows[0] - first, rows[1], scale, shift, out)
+    width, height = image.size
+    columns, column_weights = _weights(width, scaled[0], corner[0], size, interpolation)
+    rows, row_weights = _weights(height, scaled[1], corner[1], size, interpolation)
+    left, right = int(columns[0].min()), int(columns[1].max())
+    first, last = int(rows[0].min()), int(rows[1].max())
+    narrow = np.empty((last - first, size), dtype=np.uint32)
+    # A copy of all pixels may be hundreds of megabytes: some rows at a time.
+    step = max(_PIXELS // (right - left), _ROWS)
+    for top in range(first, last, step):
+        part = image.crop((left, top, right, min(top + step, last)))
+        packed = np.frombuffer(part.tobytes("raw", "RGBX"), dtype="<u4").reshape(part.height, part.width)
+        _along_rows(packed, columns - left, column_weights, narrow[top - first : top - first + part.height])
+    out = np.empty((3, size, size), dtype=np.float32)
+    _along_columns(narrow, rows - first, row_weights, scale, shift, out)
+    return out
 
 
 @lru_cache(256)
@@ -150,14 +135,14 @@ def _along_rows(pixels: Any, spans: Any, weights: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _along_columns(strip: Any, spans: Any, weights: Any, scale: Any, shift: Any, out: Any) -> None:
+def _along_columns(narrow: Any, spans: Any, weights: Any, scale: Any, shift: Any, out: Any) -> None:
     """Shrink each column of packed pixels; out is (3, size, size)."""
-    n = strip.shape[1]
+    n = narrow.shape[1]
     red, green, blue = np.empty((3, n), dtype=np.int32)
     for i in range(out.shape[1]):
         _begin(red, green, blue)
         for y in range(spans[0, i], spans[1, i]):
-            _add(strip[y], weights[i, y - spans[0, i]], red, green, blue)
+            _add(narrow[y], weights[i, y - spans[0, i]], red, green, blue)
         _store(red, scale[0], shift[0], out[0, i])
         _store(green, scale[1], shift[1], out[1, i])
         _store(blue, scale[2], shift[2], out[2, i])

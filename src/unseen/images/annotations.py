@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unseen.images._matching import match_rows, namesake
 from unseen.persistence import write_atomically
 from unseen.validation import check_choice, check_names, find_names, listed
 
@@ -22,8 +23,6 @@ __all__ = ["LIST_COLUMNS", "NO_LABELS", "PAIR_COLUMNS", "Annotations", "LabelCou
 NO_LABELS = frozenset({"split", "subsplit"})
 LIST_COLUMNS = frozenset({"labels", "tags"})
 PAIR_COLUMNS = frozenset({"label", "tag"})
-
-_IMAGE_SUFFIXES = frozenset({"bmp", "gif", "jpeg", "jpg", "npy", "png", "tif", "tiff", "webp"})
 
 Images = Sequence[str | PathLike[str]]
 
@@ -129,10 +128,11 @@ class Annotations:
     def rows_for(self, paths: Images, missing: Literal["error", "mark"] = "error") -> NDArray[np.int64]:
         """Row of each given image, so that ``Y[rows_for(paths)]`` belongs to features of these paths.
 
-        A path belongs to the image with exactly this name; else to the one image with the same file name without
-        folder and image suffix (``JPEGs/000005.jpg`` and ``000005``); else, if several have this file name, to
-        the one whose path ends with the other (``/data/cats/1.jpg`` and ``cats/1.jpg``). Nothing is guessed
-        beyond that. Backslashes count as slashes.
+        A path belongs to the image with exactly this name; else to the one image of which one path ends with the
+        other, folder by folder (``/data/cats/1.jpg`` and ``cats/1.jpg``); else the same without the suffixes of
+        images (``JPEGs/000005.jpg`` and ``000005``). Folders that contradict each other do not fit (``dogs/1.jpg``
+        and ``cats/1.jpg``). If an image fits one path better than others, by this order, it is that path's.
+        Nothing is guessed beyond that. Backslashes count as slashes.
 
         Parameters
         ----------
@@ -148,40 +148,22 @@ class Annotations:
         Raises
         ------
         ValueError
-            If an image is not found, if it fits several, or if two different paths fit the same image.
+            If an image is not found, if it fits several, or if two different paths fit the same image equally.
         """
         check_choice(missing, "missing", ("error", "mark"))
         if isinstance(paths, str | PathLike):
             raise ValueError(f"paths: the single path {fspath(paths)!r} was given. Pass a list.")
         given = [_text(path) for path in paths]
-        exact = {name: row for row, name in enumerate(self.images)}
-        named: dict[str, list[int]] = defaultdict(list)
-        for row, name in enumerate(self.images):
-            named[_stem(name)].append(row)
-        rows = np.array([exact.get(path, -1) for path in given], dtype=np.int64)
-        for i in np.flatnonzero(rows < 0):
-            rows[i] = self._row_by_file_name(given[i], named.get(_stem(given[i]), []))
-        _refuse_shared(given, rows)
+        rows = match_rows(given, self.images)
         unknown = [given[i] for i in np.flatnonzero(rows < 0)]
         if unknown and missing == "error":
+            like = namesake(unknown[0], self.images) or self.images[0]
             raise ValueError(
                 f"paths: {len(unknown)} of {len(given)} images have no annotations: {listed(unknown)}. "
-                f"The annotations name images like {self.images[0]!r}; pass missing='mark' to get -1 for them."
+                f"The annotations name images like {like!r}; folders must agree as far as both are given. "
+                f"Pass missing='mark' to get -1 for them."
             )
         return rows
-
-    def _row_by_file_name(self, path: str, rows: list[int]) -> int:
-        if len(rows) > 1:
-            ends = [
-                row for row in rows if _ends_with(path, self.images[row]) or _ends_with(self.images[row], path)
-            ]
-            if len(ends) != 1:
-                raise ValueError(
-                    f"paths: {path!r} may be {listed([self.images[row] for row in rows])}, which have the same "
-                    f"file name. Pass the path as the annotations write it."
-                )
-            rows = ends
-        return rows[0] if rows else -1
 
     def counts(self) -> LabelCounts:
         """Number of images that show each label, that do not, and of which it is not known.
@@ -249,27 +231,5 @@ def _checked(values: Any, shape: tuple[int, int]) -> NDArray[Any]:
     return kept
 
 
-def _refuse_shared(given: list[str], rows: NDArray[np.int64]) -> None:
-    """Two different files cannot both be one annotated image; the same file twice may."""
-    first: dict[int, str] = {}
-    for path, row in zip(given, rows.tolist(), strict=True):
-        if row >= 0 and first.setdefault(row, path) != path:
-            raise ValueError(
-                f"paths: {first[row]!r} and {path!r} both fit the same annotated image. Pass one of them, or "
-                f"annotate images by their paths."
-            )
-
-
 def _text(path: str | PathLike[str]) -> str:
     return str(fspath(path)).replace("\\", "/")
-
-
-def _stem(path: str) -> str:
-    """File name without folder and image suffix; other dots belong to the name."""
-    name = path.rpartition("/")[2]
-    stem, dot, suffix = name.rpartition(".")
-    return stem if dot and stem and suffix.lower() in _IMAGE_SUFFIXES else name
-
-
-def _ends_with(path: str, tail: str) -> bool:
-    return path.endswith("/" + tail.removeprefix("./"))

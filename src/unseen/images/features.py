@@ -14,9 +14,11 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from unseen._wording import counted
 from unseen.images import _feature_files as files
 from unseen.images._feature_files import Problem
-from unseen.images._feature_store import FORMAT, is_being_finished
+from unseen.images._feature_metadata import FORMAT
+from unseen.images._feature_store import is_being_finished
 from unseen.images.imagenet import class_names as imagenet_names
 from unseen.validation import listed
 
@@ -61,7 +63,7 @@ class FeatureSet:
         return len(self.paths)
 
     def __repr__(self) -> str:
-        return f"<FeatureSet: {self.X.shape[1]} features of {len(self):,} images>"
+        return f"<FeatureSet: {self.X.shape[1]} features of {counted(len(self), 'image')}>"
 
     def rows(self, images: Iterable[str | Path]) -> NDArray[np.intp]:
         """Rows of images.
@@ -128,14 +130,16 @@ def extract_features(
     batch: int = 1,
     jobs: int | None = None,
     strict: bool = False,
+    only: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> FeatureSet:
     """Compute the features of images and keep them in a folder.
 
     An interrupted run goes on where it stopped when it is started again, and the result is the same, bit by bit,
-    as without the interruption. On a finished folder only images that are new or have changed are computed; the
-    result always holds exactly the images that `sources` name now. Memory does not grow with the images, but for
-    some hundred bytes each.
+    as without the interruption. On a finished folder only images that are new or have changed are computed. Images
+    that are there already and that `sources` do not name stay as they are as long as their files exist, so that a
+    folder can grow by several calls; those whose files are gone are dropped. Memory does not grow with the images,
+    but for some hundred bytes each.
 
     Parameters
     ----------
@@ -155,6 +159,8 @@ def extract_features(
         Threads; by default one a core.
     strict : bool, default=False
         Raise an error if a file cannot be read, after the others are done. By default such files are left out.
+    only : bool, default=False
+        Keep exactly the images that `sources` name, and drop all others from the folder.
     progress : callable, optional
         Called as ``progress(done, total)`` in images; what was done before counts.
 
@@ -165,14 +171,14 @@ def extract_features(
     Raises
     ------
     ValueError
-        If there are no images, none can be read, some cannot with `strict`, or `output` was begun with another
-        backbone.
+        If there are no images, none can be read, some cannot with `strict`, `output` was begun with another
+        backbone, or none of the images in it is found any more.
     OSError
         If `output` cannot be written, is no folder of features, or another process is writing to it.
     """
     from unseen.images._extraction import extract
 
-    extract(sources, Path(output), backbone, batch=batch, jobs=jobs, strict=strict, progress=progress)
+    extract(sources, Path(output), backbone, batch=batch, jobs=jobs, strict=strict, only=only, progress=progress)
     return open_features(output)
 
 
@@ -241,7 +247,7 @@ def _open_folder(folder: Path) -> FeatureSet:
         problems = tuple(files.read_problems(folder / files.PROBLEMS))
     except (ValueError, LookupError, TypeError, AttributeError, EOFError) as error:
         raise ValueError(
-            f"path: a file in {str(folder)!r} is damaged ({error}). Make the features again."
+            f"path: a file in {str(folder)!r} is damaged ({_reason(error)}). Make the features again."
         ) from error
     if version != FORMAT:
         raise ValueError(f"path: {str(folder)!r} has format {version}, this version of unseen reads {FORMAT}.")
@@ -254,16 +260,22 @@ def _open_folder(folder: Path) -> FeatureSet:
 def _load(path: Path) -> dict[str, NDArray[Any]]:
     """Arrays of a file by name; those of a zip archive are loaded, a single one is memory-mapped."""
     try:
-        if path.suffix == ".npy":
-            return {"features": np.load(path, mmap_mode="r", allow_pickle=False)}
-        with np.load(path, allow_pickle=False) as archive:
+        content = np.load(path, mmap_mode="r", allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            return {"features": content}
+        with content as archive:
             wanted = {*_FEATURE_KEYS, *_LOGIT_KEYS, *_ID_KEYS}
             return {name: archive[name] if name in wanted else np.empty(0) for name in archive.files}
     except (ValueError, OSError, EOFError, TypeError, AttributeError, BadZipFile) as error:
         raise ValueError(
-            f"path: {str(path)!r} cannot be read as features ({error}). Pass a folder that unseen features "
-            f"made, or a .npz or .npy file without pickled objects."
+            f"path: {str(path)!r} cannot be read as features ({_reason(error)}). Pass a folder that unseen "
+            f"features made, or a .npz or .npy file without pickled objects."
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Say what is wrong with a file; not NumPy's advice to load pickled objects, which are programs."""
+    return "it is no NumPy file, or holds pickled objects" if "pickle" in str(error) else str(error)
 
 
 def _matrix(arrays: dict[str, NDArray[Any]], keys: Sequence[str], path: Path) -> NDArray[Any] | None:
@@ -282,7 +294,9 @@ def _matrix(arrays: dict[str, NDArray[Any]], keys: Sequence[str], path: Path) ->
 def _check_ids(names: Any, n_images: int, path: Path) -> tuple[str, ...]:
     ids = tuple(map(str, np.asarray(names).ravel().tolist()))
     if len(ids) != n_images:
-        raise ValueError(f"ids: {len(ids):,} for the {n_images:,} images of {str(path)!r}. Pass one an image.")
+        raise ValueError(
+            f"ids: {len(ids):,} for the {counted(n_images, 'image')} of {str(path)!r}. Pass one an image."
+        )
     if len(set(ids)) != n_images:
         repeated = [name for name, count in Counter(ids).items() if count > 1]
         raise ValueError(f"ids: {listed(repeated)} more than once in {str(path)!r}. Give every image its own.")

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from unseen.cache import cache_dir
 from unseen.images._backbone import Backbone
 from unseen.images.imagenet import class_kinds, class_names
-from unseen.labels.sources import open_source
-from unseen.labels.space import LabelSpace
-from unseen.persistence import write_atomically
+from unseen.labels.kept import kept_space
 from unseen.rivals.backbone import BackboneKnowledge
 
 __all__ = ["backbone_knowledge", "imagenet_knowledge"]
@@ -28,7 +20,7 @@ def imagenet_knowledge(vectors: Any = "use", **parameters: Any) -> BackboneKnowl
     vectors : str, WordVectors or TextEncoder, default="use"
         Source of the text vectors, as in `LabelSpace`; take those of the labels from the same one.
     **parameters
-        Of `BackboneKnowledge`: ``sharpness``, ``temperature``, ``smoothing``, ``center``.
+        Of `BackboneKnowledge`, such as ``sharpness`` and ``temperature``.
 
     Returns
     -------
@@ -45,8 +37,8 @@ def imagenet_knowledge(vectors: Any = "use", **parameters: Any) -> BackboneKnowl
     """
     kinds = class_kinds()
     return BackboneKnowledge(
-        _looked_up(class_names(), vectors),
-        kinds=_looked_up(kinds.names, vectors),
+        kept_space(class_names(), vectors),
+        kinds=kept_space(kinds.names, vectors),
         membership=kinds.membership,
         **parameters,
     )
@@ -73,24 +65,4 @@ def backbone_knowledge(backbone: Backbone, vectors: Any = "use", **parameters: A
         raise ValueError(f"backbone: {backbone.name!r} has no named classes. Use its features alone.")
     if backbone.class_names == class_names():
         return imagenet_knowledge(vectors, **parameters)
-    return BackboneKnowledge(_looked_up(backbone.class_names, vectors), **parameters)
-
-
-def _looked_up(names: Sequence[str], vectors: Any) -> LabelSpace:
-    """Names with their vectors; those of the default text encoder take seconds and are kept in the cache."""
-    if vectors != "use":
-        return LabelSpace(names, vectors, missing="mean")
-    open_source(vectors)  # an error if the encoder is missing, whatever the cache holds
-    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()
-    kept = cache_dir() / "class-vectors" / f"{vectors}-{digest[:32]}.npy"
-    try:
-        return LabelSpace(names, np.load(kept, allow_pickle=False))
-    except (OSError, ValueError):  # not there yet, or damaged
-        space = LabelSpace(names, vectors)
-        write_atomically(kept, lambda temporary: _write(temporary, space.vectors.astype(np.float32)))
-        return LabelSpace(names, space.vectors.astype(np.float32))
-
-
-def _write(path: Path, values: np.ndarray[Any, Any]) -> None:
-    with path.open("wb") as file:
-        np.save(file, values, allow_pickle=False)
+    return BackboneKnowledge(kept_space(backbone.class_names, vectors), **parameters)

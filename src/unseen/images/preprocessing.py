@@ -104,27 +104,40 @@ def prepare(image: Image, how: Preprocessing) -> NDArray[np.float32]:
             f"image: its mode is {image.mode!r}. Pass an RGB picture: open its file with read_image, "
             f'or call image.convert("RGB").'
         )
-    pixels = np.asarray(_resized(image, how), dtype=np.float32).transpose(2, 0, 1)
-    # One multiplication and one subtraction: x * v / 255 / s - m / s.
-    scale = np.array([how.value_range / 255.0 / s for s in how.std], dtype=np.float32)
-    shift = np.array([m / s for m, s in zip(how.mean, how.std, strict=True)], dtype=np.float32)
-    return np.ascontiguousarray(pixels * scale[:, None, None] - shift[:, None, None])
-
-
-def _resized(image: Image, how: Preprocessing) -> Image:
-    from PIL.Image import Resampling
-
     width, height = image.size
     if not width or not height:
         raise ValueError(f"image: its size is {width} x {height} pixels. Pass a picture with at least one pixel.")
+    # One multiplication and one subtraction: x * v / 255 / s - m / s.
+    scale = np.array([how.value_range / 255.0 / s for s in how.std], dtype=np.float32)
+    shift = np.array([m / s for m, s in zip(how.mean, how.std, strict=True)], dtype=np.float32)
+    if how.resize == "crop":
+        from unseen.images._resample import can_resize, resize_part
+
+        scaled, corner, elongated = _geometry(image, how)
+        if not elongated and can_resize(image, how.interpolation):
+            return resize_part(image, scaled, corner, how.size, how.interpolation, scale, shift)
+    pixels = np.asarray(resized_by_pillow(image, how), dtype=np.float32).transpose(2, 0, 1)
+    return np.ascontiguousarray(pixels * scale[:, None, None] - shift[:, None, None])
+
+
+def _geometry(image: Image, how: Preprocessing) -> tuple[tuple[int, int], tuple[int, int], bool]:
+    """Size of the whole resized picture, left and top of the part kept, and whether it is very long."""
+    (width, height), side = image.size, round(how.size / how.crop_fraction)
+    shorter = min(width, height)
+    scaled = (round(side * width / shorter), round(side * height / shorter))
+    corner = ((scaled[0] - how.size) // 2, (scaled[1] - how.size) // 2)
+    return scaled, corner, max(scaled) > MOST_ELONGATED * side
+
+
+def resized_by_pillow(image: Image, how: Preprocessing) -> Image:
+    """Square that a backbone sees, the plain way; ``prepare`` takes a quicker one where it is the same."""
+    from PIL.Image import Resampling
+
     method = Resampling[how.interpolation.upper()]
     if how.resize == "squash":
         return image.resize((how.size, how.size), method)
-    side = round(how.size / how.crop_fraction)
-    shorter = min(width, height)
-    scaled = (round(side * width / shorter), round(side * height / shorter))
-    left, top = ((n - how.size) // 2 for n in scaled)
-    if max(scaled) <= MOST_ELONGATED * side:
+    (width, height), (scaled, (left, top), elongated) = image.size, _geometry(image, how)
+    if not elongated:
         return image.resize(scaled, method).crop((left, top, left + how.size, top + how.size))
     # A strip one pixel wide would grow to millions: resize only what is kept, at the cost of other rounding.
     across, down = width / scaled[0], height / scaled[1]

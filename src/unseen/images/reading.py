@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
+import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +18,13 @@ import numpy as np
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["UnreadableImage", "decode", "pillow_warnings_off", "read_image", "system_reason"]
+__all__ = ["UnreadableImage", "decode", "decoded", "pillow_silent", "read_image", "system_reason"]
 
 # Only these are tried: others among Pillow's formats start programs (EPS) or fetch other files.
 _FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000")
 _ORIENTATION = 0x0112  # EXIF tags
 _BITS_PER_SAMPLE = 0x0102
+_MOST_PIXELS = 64 * 1024 * 1024  # decoded at once, over all threads: 256 MB, and as much again to convert them
 
 
 class UnreadableImage(ValueError):  # noqa: N818 (it names the thing that is wrong, as a message does)
@@ -41,14 +44,45 @@ class UnreadableImage(ValueError):  # noqa: N818 (it names the thing that is wro
 
 
 @contextmanager
-def pillow_warnings_off() -> Iterator[None]:
-    """Keep Pillow's warnings about odd files to ourselves: what matters becomes an `UnreadableImage`.
+def pillow_silent() -> Iterator[None]:
+    """Keep Pillow's warnings and log about odd files to ourselves: what matters becomes an `UnreadableImage`.
 
     The filters of a process are shared by its threads: enter it once, around them all.
     """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"PIL(\.|$)")
-        yield
+    log = logging.getLogger("PIL")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"PIL(\.|$)")
+            yield
+    finally:
+        log.setLevel(level)
+
+
+class _Pixels:
+    """So many pixels may be in memory at once; threads that want more wait until others are done."""
+
+    def __init__(self, most: int) -> None:
+        self._most = self._left = most
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def share(self, wanted: int) -> Iterator[None]:
+        """Hold some of the pixels; a picture that is larger than all of them is alone."""
+        wanted = min(wanted, self._most)
+        with self._changed:
+            self._changed.wait_for(lambda: self._left >= wanted)
+            self._left -= wanted
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._left += wanted
+                self._changed.notify_all()
+
+
+_pixels = _Pixels(_MOST_PIXELS)
 
 
 def read_image(path: str | Path) -> Image:
@@ -75,12 +109,22 @@ def read_image(path: str | Path) -> Image:
     ImportError
         Without Pillow, which comes with the extra ``images``.
     """
-    with pillow_warnings_off():
+    with pillow_silent():
         return decode(path)
 
 
-def decode(path: str | Path) -> Image:
-    """Do the work of `read_image`, for threads: the caller keeps Pillow's warnings off."""
+@contextmanager
+def decoded(path: str | Path) -> Iterator[Image]:
+    """Decode for threads that do not keep the picture: together they hold no more pixels than memory has room for.
+
+    A thread that is inside must not enter another one, or threads may wait for each other forever.
+    """
+    with ExitStack() as held:
+        yield decode(path, lambda image: held.enter_context(_pixels.share(image.width * image.height)))
+
+
+def decode(path: str | Path, before_loading: Callable[[Image], object] = lambda image: None) -> Image:
+    """Do the work of `read_image`, for threads: the caller keeps Pillow silent."""
     pillow, formats = _pillow()
     try:
         status = os.stat(path)  # noqa: PTH116
@@ -89,6 +133,7 @@ def decode(path: str | Path) -> Image:
         if not status.st_size:
             raise UnreadableImage(path, "the file is empty")
         with pillow.open(path, formats=formats) as image:
+            before_loading(image)
             image.load()
             return _upright(_as_rgb(image, path), _orientation(image))
     except UnreadableImage:

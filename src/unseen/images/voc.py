@@ -12,20 +12,12 @@ from numpy.typing import NDArray
 from unseen.images.annotations import Annotations
 from unseen.validation import check_choice, listed
 
-__all__ = ["VOC_CLASSES", "VOC_WORDS", "find_voc", "read_voc"]
+__all__ = ["VOC_CLASSES", "find_voc", "read_voc"]
 
 VOC_CLASSES = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow",
     "diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
 )  # fmt: skip
-# As people write them, for text encoders; the other classes are words already.
-VOC_WORDS = {
-    "aeroplane": "airplane",
-    "diningtable": "dining table",
-    "motorbike": "motorcycle",
-    "pottedplant": "potted plant",
-    "tvmonitor": "television",
-}
 _SPLITS = ("train", "val", "trainval", "test", "all")
 _YEARS = (2007, 2012)
 _VALUES = {"1": 1.0, "-1": 0.0, "0": np.nan}  # 0: only objects marked difficult

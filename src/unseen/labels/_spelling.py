@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DATA_SET_NAMES", "SMALL_WORDS", "number_forms", "other_spellings"]
+__all__ = ["DATA_SET_NAMES", "SMALL_WORDS", "VOC_WORDS", "number_forms", "other_spellings"]
 
 # Names of data sets that are no words in any language, with what they mean.
 DATA_SET_NAMES = {
@@ -20,6 +20,14 @@ DATA_SET_NAMES = {
     "baseballbat": "baseball bat",
     "baseballglove": "baseball glove",
     "tennisracket": "tennis racket",
+}
+# Classes of PASCAL VOC as people write them; the others are words already.
+VOC_WORDS = {
+    "aeroplane": "airplane",
+    "diningtable": "dining table",
+    "motorbike": "motorcycle",
+    "pottedplant": "potted plant",
+    "tvmonitor": "television",
 }
 
 # Left out of a phrase that has other words: they say nothing about what is in a picture.

@@ -13,7 +13,7 @@ from unseen.labels.encoders import TextEncoder
 from unseen.labels.names import Resolution
 from unseen.labels.sources import PHRASE, look_up
 from unseen.labels.vectors import WordVectors, open_vectors
-from unseen.validation import check_choice, check_names, check_vectors, find_names, which_vectors
+from unseen.validation import check_choice, check_names, check_vectors, find_names, listed, which_vectors
 
 __all__ = ["LabelSpace"]
 
@@ -177,6 +177,44 @@ class LabelSpace:
             self.source if shared else None,
             tuple(resolution for space in spaces for resolution in space.resolved) if shared else (),
         )
+
+    def beside(self, *others: LabelSpace) -> LabelSpace:
+        """The same labels with the vectors of several sources, one beside the other.
+
+        Each source counts by the length of its vectors: with ``a.centered().normalized()`` for every source the
+        cosine of two labels is the mean of what the sources say.
+
+        Parameters
+        ----------
+        *others : LabelSpace
+            Spaces of the same labels, in any order.
+
+        Returns
+        -------
+        LabelSpace
+            With the names in the order of this space, and no record of the sources.
+
+        Raises
+        ------
+        ValueError
+            If a space lacks a label or has one too many.
+
+        Examples
+        --------
+        >>> words = LabelSpace(["cat", "car"], [[1.0, 0.0], [0.0, 1.0]])
+        >>> phrases = LabelSpace(["car", "cat"], [[5.0], [6.0]])
+        >>> words.beside(phrases).vectors
+        array([[1., 0., 6.],
+               [0., 1., 5.]])
+        """
+        for other in others:
+            lacking = [name for name in self.names if name not in other]
+            added = [name for name in other.names if name not in self]
+            if lacking or added:
+                problem = f"lacks {listed(lacking)}" if lacking else f"has {listed(added)} too many"
+                raise ValueError(f"others: a space {problem}. Pass spaces of the same labels (see `select`).")
+        vectors = [self.vectors, *(other.select(self.names).vectors for other in others)]
+        return LabelSpace(self.names, np.hstack(vectors))
 
     def centered(self, on: ArrayLike | str | None = None) -> LabelSpace:
         """Space whose vectors have had a mean subtracted.

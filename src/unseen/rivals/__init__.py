@@ -1,8 +1,10 @@
 """The methods that TAEP is compared with; each keeps the same contract.
 
 Of the paper: `ConSE`, `LatEm`, `DMP`, `Fast0Tag`. Beyond it: `ESZSL`, `DeViSE`, `COSTA`, `LabelPropagation` and
-`Cosine`. `BackboneKnowledge` lets the classes that a backbone was trained on speak for any label, `Combination`
-adds the evidence of two taggers: these use supervision of other classes, among which may be the unseen labels.
+`Cosine`. `LabelMeanTransfer` passes on what the mean images of the seen labels say; `Stacked` puts it on one scale
+with TAEP for the seen labels. `BackboneKnowledge` lets the classes that a backbone was trained on speak for any
+label, `Combination` adds the evidence of two taggers: these use supervision of other classes, among which may be
+the unseen labels.
 """
 
 from unseen.rivals.backbone import BackboneKnowledge
@@ -16,6 +18,8 @@ from unseen.rivals.eszsl import ESZSL
 from unseen.rivals.fast0tag import Fast0Tag
 from unseen.rivals.latem import LatEm
 from unseen.rivals.propagation import LabelPropagation
+from unseen.rivals.stacked import Stacked
+from unseen.rivals.transfer import LabelMeanTransfer
 
 __all__ = [
     "COSTA",
@@ -27,6 +31,8 @@ __all__ = [
     "Cosine",
     "DeViSE",
     "Fast0Tag",
+    "LabelMeanTransfer",
     "LabelPropagation",
     "LatEm",
+    "Stacked",
 ]

@@ -3,50 +3,34 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from unseen import persistence
 from unseen.rivals._affinities import affinities, center_of, centred, check_membership
+from unseen.rivals._backbone_explanation import BackboneExplanation
 from unseen.rivals._linear import scaled_chunks
+from unseen.rivals._readings import (
+    among_companions,
+    compact,
+    factor,
+    mean_readings,
+    readings,
+    refuse_probabilities,
+)
 from unseen.rivals._scored import ScoredTagger
 from unseen.tagger import Matrix, Tag, TrainingProblem
 from unseen.validation import check_labels, check_number
 
+__all__ = ["BackboneExplanation", "BackboneKnowledge"]
+
 TINY = 1e-12  # what a label gets of which no class says anything
 LIFT = 3.0  # near the best micro-F1 on annotated photos, the seen labels of VOC2007
-
-
-@dataclass(frozen=True)
-class BackboneExplanation:
-    """Which classes of the backbone speak for a label on an image.
-
-    Attributes
-    ----------
-    label : str
-        What was explained.
-    score : float
-        Margin score: ``log(sum of the evidence + 1e-12) - log(expected + 1e-12) - threshold_``.
-    classes : tuple of Tag
-        Evidence ``p_k(x) a_kc`` of each class that has any, the most first.
-    shares : tuple of Tag
-        The same, divided by its sum: they sum to one (to zero if no class speaks for the label).
-    expected : float
-        Evidence for the label to be expected of any image, ``sum_k background_k a_kc``.
-    """
-
-    label: str
-    score: float
-    classes: tuple[Tag, ...]
-    shares: tuple[Tag, ...]
-    expected: float
 
 
 class BackboneKnowledge(ScoredTagger):
@@ -55,10 +39,17 @@ class BackboneKnowledge(ScoredTagger):
     Minimises nothing: the score of label c on image x says how much more the classes speak for the label here than
     on any image,
 
-        ``e(x, c) = log( sum_k p_k(x) a_kc + 1e-12 ) - log( sum_k background_k a_kc + 1e-12 )``,
+        ``e(x, c) = mean_T [log( sum_k p_k(x) b_kc + 1e-12 ) - log( sum_k background_k b_kc + 1e-12 )]``,
 
-    with p the softmax of ``X / temperature``. The affinity of class k to label c is that of the best of its names
-    n, its own and those of the kinds it belongs to ("tabby", "cat", "feline", "animal"):
+    the mean over two temperatures T, ``temperature`` and ``spread`` times as much, with p the softmax of
+    ``X / T``: what is plainly there, and what else there may be. A class speaks for a label as itself and as the
+    classes that it is seen with, "dining table" for "chair":
+
+        ``b_kc = (1 - cooccurrence) a_kc + cooccurrence sum_l C_kl a_lc``,
+
+    where C_kl is the mean of ``p_k p_l`` over the training images (annotated or not, it makes no difference),
+    divided by that of p_k: what is to be expected on images of class k. The affinity of class k to label c is
+    that of the best of its names n, its own and those of the kinds it belongs to ("tabby", "cat", "animal"):
 
         ``a_kc = max_n specificity_n max(0, cos(t_n, t_c))^sharpness``,
         ``specificity_n = 1 - log(number of classes with the name n) / log(number of classes)``,
@@ -68,9 +59,10 @@ class BackboneKnowledge(ScoredTagger):
     knowledge than their vectors. The background is the mean of p over the training images, mixed with the even
     distribution: without it, labels near to many classes would come first everywhere.
 
-    `fit` learns the background, a threshold (the best micro-F1 on the training images, the same for every image
-    and label), and the mean and the standard deviation of the scores. Annotations are used for the threshold
-    alone; `without_training` does without them.
+    `fit` learns the background, C (of rank 64, so that files stay small), a threshold (the best micro-F1 on the
+    training images, the same for every image and label), and the mean and the standard deviation of the scores.
+    Annotations are used for the threshold alone; `without_training` does without images altogether, and so without
+    C.
 
     It uses the supervision of the backbone's classes, and some of these may be the unseen labels themselves: in
     comparisons keep it apart from methods that know the seen labels only.
@@ -80,7 +72,8 @@ class BackboneKnowledge(ScoredTagger):
     class_vectors : labels of the backbone's classes, optional
         Text vectors of shape (n_classes, n_dims), from the source of the label vectors and in the order of the
         columns of X; a LabelSpace (or a mapping, or a data frame) gives the classes names in explanations. A class
-        whose vector is all zeros says nothing. None, in a model read from a file, stands for the saved vectors.
+        whose vector is all zeros says nothing itself. None, in a model read from a file, stands for the saved
+        vectors.
     sharpness : float, default=6.0
         Power of the cosines: the larger, the more the nearest names count alone.
     kinds : labels, optional
@@ -88,8 +81,12 @@ class BackboneKnowledge(ScoredTagger):
         has them for ImageNet.
     membership : array-like or sparse matrix of shape (n_classes, n_kinds), optional
         1 where the class (row) belongs to the kind (column).
-    temperature : float, default=1.5
+    temperature : float, default=1.0
         Divides the logits: the larger, the more the less likely classes count.
+    spread : float, at least 1, default=3.0
+        The logits are read a second time at so many times the temperature; 1 stands for one reading.
+    cooccurrence : float in [0, 1], default=0.1
+        Weight of the classes that a class is seen with on the training images.
     smoothing : float in [0, 1], default=0.5
         Share of the even distribution in the background; the rest is the mean of p over the training images, which
         show what is common but not what the labels to come have in store.
@@ -106,14 +103,20 @@ class BackboneKnowledge(ScoredTagger):
         Vectors of the kinds; float32 where that loses nothing.
     membership_ : CSR array of shape (n_classes, n_kinds)
         Which classes belong to them.
-    background_ : ndarray of shape (n_classes,)
-        Class probabilities to be expected of any image.
+    background_ : ndarray of shape (2, n_classes)
+        Class probabilities to be expected of any image, at each temperature.
+    companions_ : ndarray of shape (n_classes, at most 64), float16
+        F with ``F F^T`` nearest to the means of ``p_k p_l``; without columns if there was no training.
+    shown_ : ndarray of shape (n_classes,)
+        Mean of p over the training images, at the first temperature.
     score_mean_, score_std_ : float
         Mean and standard deviation of the scores e(x, c) over the training images and seen labels.
     threshold_ : float
         What is subtracted from the scores.
-    sharpness_, temperature_ : float
-        The sharpness and the temperature of this fit.
+    sharpness_, cooccurrence_ : float
+        Those of this fit.
+    temperatures_ : ndarray of shape (2,)
+        Those at which the logits are read.
     label_names_, label_vectors_, n_seen_
         The labels given to `fit`, the seen ones first.
 
@@ -145,7 +148,9 @@ class BackboneKnowledge(ScoredTagger):
         *,
         kinds: Any = None,
         membership: Any = None,
-        temperature: float = 1.5,
+        temperature: float = 1.0,
+        spread: float = 3.0,
+        cooccurrence: float = 0.1,
         smoothing: float = 0.5,
         center: bool = True,
     ) -> None:
@@ -154,6 +159,8 @@ class BackboneKnowledge(ScoredTagger):
         self.kinds = kinds
         self.membership = membership
         self.temperature = temperature
+        self.spread = spread
+        self.cooccurrence = cooccurrence
         self.smoothing = smoothing
         self.center = center
 
@@ -179,7 +186,9 @@ class BackboneKnowledge(ScoredTagger):
         self.n_features_in_ = len(check_labels(self.class_vectors, "class_vectors").vectors)
         self.single_label_, self.classes_, self.normalize_ = False, np.arange(n_labels), False
         self._set_labels(n_labels, None, labels, None)
-        self.background_ = np.full(self.n_features_in_, 1.0 / self.n_features_in_)
+        self.shown_ = np.full(self.n_features_in_, 1.0 / self.n_features_in_)
+        self.background_ = np.tile(self.shown_, (2, 1))
+        self.companions_ = np.empty((self.n_features_in_, 0), dtype=np.float16)
         self.threshold_, self.score_mean_, self.score_std_ = threshold, 0.0, 1.0
         return self
 
@@ -221,14 +230,17 @@ class BackboneKnowledge(ScoredTagger):
         name, vector = self._resolve_one(label)
         spoken = self._affinities(self._embed(vector[None], "label", None if name is None else (name,)))[:, 0]
         (_, chunk), *_ = scaled_chunks(X, normalize=False)
-        parts = self._probabilities(chunk)[0] * spoken
-        total, expected = parts.sum(), float(self.background_ @ spoken)
-        order = [k for k in np.argsort(-parts, kind="stable") if parts[k] > 0.0]
+        parts = readings(chunk, self.temperatures_)[:, 0] * spoken
+        sums = parts.sum(axis=1)
+        total, expected = _geometric_mean(sums), _geometric_mean(self.background_ @ spoken)
+        heard = sums > 0.0  # all of them, unless no class speaks or probabilities are too small for a number
+        shares = (parts[heard] / sums[heard, None]).mean(axis=0) if heard.any() else np.zeros(len(spoken))
+        order = [k for k in np.argsort(-shares, kind="stable") if shares[k] > 0.0]
         return BackboneExplanation(
             label=name if name is not None else "label",
-            score=float(np.log(total + TINY) - np.log(expected + TINY)) - self.threshold_,
-            classes=tuple(Tag(self.class_names_[k], float(parts[k])) for k in order),
-            shares=tuple(Tag(self.class_names_[k], float(parts[k] / total)) for k in order),
+            score=float(np.log(total) - np.log(expected)) - self.threshold_,
+            classes=tuple(Tag(self.class_names_[k], float(total * shares[k])) for k in order),
+            shares=tuple(Tag(self.class_names_[k], float(shares[k])) for k in order),
             expected=expected,
         )
 
@@ -287,7 +299,7 @@ class BackboneKnowledge(ScoredTagger):
         if self.kinds is not None:
             vectors = check_labels(self.kinds, "kinds").vectors
             self.membership_ = check_membership(self.membership, n_classes, len(vectors))
-            self.kind_vectors_ = _compact(vectors)
+            self.kind_vectors_ = compact(vectors)
         elif self.membership is not None:
             raise ValueError("membership: given without kinds. Pass the text vectors of the kinds as well.")
         elif self.class_vectors is not None or not hasattr(self, "kind_vectors_"):
@@ -296,54 +308,42 @@ class BackboneKnowledge(ScoredTagger):
 
     def _check_parameters(self) -> None:
         self.sharpness_ = check_number(self.sharpness, "sharpness", strict=True)
-        self.temperature_ = check_number(self.temperature, "temperature", strict=True)
+        temperature = check_number(self.temperature, "temperature", strict=True)
+        self.temperatures_ = temperature * np.array([1.0, check_number(self.spread, "spread", low=1.0)])
+        self.cooccurrence_ = check_number(self.cooccurrence, "cooccurrence", high=1.0)
 
     def _learn(self, problem: TrainingProblem) -> None:
         self._check_parameters()
         smoothing = check_number(self.smoothing, "smoothing", high=1.0)
-        _refuse_probabilities(problem.X)
-        n_images, n_classes = problem.X.shape
-        total = np.zeros(n_classes)
-        for _, chunk in scaled_chunks(problem.X, normalize=False):
-            total += self._probabilities(chunk).sum(axis=0)
-        self.background_ = smoothing / n_classes + (1.0 - smoothing) * total / n_images
+        refuse_probabilities(problem.X)
+        means, products = mean_readings(problem.X, self.temperatures_)
+        self.shown_, self.companions_ = means[0], factor(products)
+        self.background_ = smoothing / means.shape[1] + (1.0 - smoothing) * means
         scores = self._scores(problem.X, problem.seen)
         self.score_mean_ = float(scores.mean())
         self.score_std_ = float(scores.std()) or 1.0
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         spoken = self._affinities(M)
-        parts = [self._probabilities(chunk) @ spoken for _, chunk in scaled_chunks(X, normalize=False)]
-        scores: Matrix = np.log(np.vstack(parts) + TINY) - np.log(self.background_ @ spoken + TINY)
+        chunks = (readings(chunk, self.temperatures_) for _, chunk in scaled_chunks(X, normalize=False))
+        logs = np.vstack([np.log(chunk @ spoken + TINY).mean(axis=0) for chunk in chunks])
+        scores: Matrix = logs - np.log(self.background_ @ spoken + TINY).mean(axis=0)
         return scores
 
-    def _probabilities(self, logits: Matrix) -> Matrix:
-        probabilities: Matrix = softmax(logits / self.temperature_, axis=1)
-        return probabilities
-
     def _affinities(self, M: Matrix) -> Matrix:
-        """``a_kc``, a row a class and a column a label."""
-        return affinities(
+        """``b_kc``, a row a class and a column a label."""
+        spoken = affinities(
             centred(self.class_vectors_, self.label_center_),
             centred(self.kind_vectors_.astype(np.float64), self.label_center_),
             self.membership_,
             M,
             self.sharpness_,
         )
+        if not self.cooccurrence_ or not self.companions_.shape[1]:
+            return spoken
+        others = among_companions(spoken, self.companions_, self.shown_)
+        return (1.0 - self.cooccurrence_) * spoken + self.cooccurrence_ * others
 
 
-def _compact(vectors: Matrix) -> NDArray[np.floating[Any]]:
-    """Vectors as float32 if that loses nothing, as with those of most encoders: files are half as large."""
-    with np.errstate(over="ignore"):
-        small = vectors.astype(np.float32)
-    return small if np.array_equal(small, vectors) else vectors.copy()
-
-
-def _refuse_probabilities(X: Any) -> None:
-    """A softmax of probabilities is nearly flat: no error would show, only bad tags."""
-    sums = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
-    if X.shape[1] > 1 and X.min() >= 0.0 and np.abs(sums - 1.0).max() < 1e-2:
-        raise ValueError(
-            "X: its rows are probabilities, non-negative and of sum one. Pass the logits of the backbone, or "
-            "np.log(X + 1e-12)."
-        )
+def _geometric_mean(sums: Matrix) -> float:
+    return float(np.exp(np.log(sums + TINY).mean()))

@@ -42,6 +42,8 @@ class CombinedExplanation:
         Minus the threshold of the combination.
     why_first, why_second : object or None
         What the parts' own ``explain`` say of their own scores; None of a part that explains nothing.
+    scales, starts : tuple of float
+        ``first == scales[0] * (own score of the first part) + starts[0]``, and the same for the second.
     """
 
     label: str
@@ -51,6 +53,8 @@ class CombinedExplanation:
     offset: float
     why_first: Any
     why_second: Any
+    scales: tuple[float, float]
+    starts: tuple[float, float]
 
 
 class Combination(ScoredTagger):
@@ -166,6 +170,8 @@ class Combination(ScoredTagger):
         name, vector = self._resolve_one(label)
         M = self._embed(vector[None], "label", None if name is None else (name,))
         added = [float(part[0, 0]) for part in self._standardised(X, M)]
+        weights = (1.0 if self._are_seen(M)[0] else self.transfer_, self.weight_)
+        scales = [weight / float(std) for weight, std in zip(weights, self.stds_, strict=True)]
         reasons = []
         for i in range(2):
             part, own = self._part(i), self._labels_of(i, M)[0]
@@ -179,6 +185,8 @@ class Combination(ScoredTagger):
             offset=-self.threshold_,
             why_first=reasons[0],
             why_second=reasons[1],
+            scales=(scales[0], scales[1]),
+            starts=(-scales[0] * float(self.means_[0]), -scales[1] * float(self.means_[1])),
         )
 
     def save(self, path: str | Path) -> None:
@@ -276,7 +284,10 @@ class Combination(ScoredTagger):
     def _part(self, i: int) -> ZeroShotTagger:
         """A part, put together from what it has learned, which this model keeps and writes to files."""
         check_is_fitted(self, "part_classes_")
-        part: ZeroShotTagger = _class_of(self.part_classes_[i])(**json.loads(self.part_params_[i]))
+        cls = _class_of(self.part_classes_[i])
+        known = cls().get_params(deep=False)
+        params = {name: value for name, value in json.loads(self.part_params_[i]).items() if name in known}
+        part: ZeroShotTagger = cls(**params)
         prefix = f"{PARTS[i]}__"
         for name, value in vars(self).items():
             if name.startswith(prefix):

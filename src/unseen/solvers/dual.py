@@ -13,48 +13,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from unseen.solvers.duals import SparseDuals
 from unseen.solvers.images import Images
+from unseen.solvers.passes import Ascent
 from unseen.solvers.polish import MAX_FREE, polish
-from unseen.solvers.sweep import total_loss
+from unseen.solvers.row import FEW_LABELS
+from unseen.solvers.sweep import RowProblems
 
-FIRST_SLOTS = 8
-MAX_PAIR_STEPS = 50  # a row is left after so many steps and finished at its next visit
+__all__ = ["DualSolution", "SparseDuals", "kernel_factor", "least_scale", "primal_and_dual", "solve_dual"]
+
 FIRST_POLISH = 200  # epochs before the first Newton finish; the next ones after twice as many each
 CHECK_EVERY = 10  # epochs between true gaps while the running estimate is still above the tolerance
-
-
-class SparseDuals:
-    """The rows of Psi, of which few entries are non-zero: ``count[i]`` pairs (label, value) for image ``i``."""
-
-    def __init__(self, n_images: int, n_labels: int) -> None:
-        slots = min(FIRST_SLOTS, n_labels)
-        self.n_labels = n_labels
-        self.index = np.zeros((n_images, slots), dtype=np.int32)
-        self.value = np.zeros((n_images, slots))
-        self.count = np.zeros(n_images, dtype=np.int32)
-
-    def make_room(self) -> None:
-        """Double the number of slots."""
-        n_images, slots = self.index.shape
-        more = min(2 * slots, self.n_labels) - slots
-        self.index = np.hstack([self.index, np.zeros((n_images, more), dtype=np.int32)])
-        self.value = np.hstack([self.value, np.zeros((n_images, more))])
-
-    def replace(self, psi: sp.csr_array) -> None:
-        """Take over the non-zeros of a CSR matrix."""
-        counts = np.diff(psi.indptr)
-        while counts.max(initial=0) > self.index.shape[1]:
-            self.make_room()
-        self.count[:] = counts
-        held = np.arange(self.index.shape[1]) < self.count[:, None]
-        self.index[held], self.value[held] = psi.indices, psi.data
-
-    def tocsr(self) -> sp.csr_array:
-        """Psi as a CSR matrix of shape (n_images, n_labels)."""
-        held = np.arange(self.index.shape[1]) < self.count[:, None]
-        indptr = np.concatenate([[0], np.cumsum(self.count, dtype=np.int64)])
-        shape = (len(self.count), self.n_labels)
-        return sp.csr_array((self.value[held], self.index[held], indptr), shape=shape)
 
 
 @dataclass(frozen=True)
@@ -88,15 +57,22 @@ def kernel_factor(K: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.ascontiguousarray(vectors[:, kept] * np.sqrt(eigenvalues[kept]))
 
 
+def row_problems(images: Images, T: NDArray[np.int8], K: NDArray[np.float64], beta: float) -> RowProblems:
+    """What the row problems share, for a label kernel."""
+    A = kernel_factor(K)
+    newton = True if len(K) > FEW_LABELS else None
+    return RowProblems(T, A, np.ascontiguousarray(A.T, dtype=images.dtype), K, beta, newton)
+
+
 def primal_and_dual(
-    images: Images, T: NDArray[np.int8], A: NDArray[np.float64], beta: float, duals: SparseDuals
+    images: Images, problems: RowProblems, duals: SparseDuals
 ) -> tuple[float, float, NDArray[Any]]:
     """Both objectives at ``V(Psi)``, and that V in the dtype of the images."""
     psi = duals.tocsr()
-    V = images.gather(psi @ A) / beta
-    regulariser = 0.5 * beta * float(np.vdot(V, V))
+    V = images.gather(psi @ problems.A) / problems.beta
+    regulariser = 0.5 * problems.beta * float(np.vdot(V, V))
     rounded = np.ascontiguousarray(V, dtype=images.dtype)
-    loss = sum(total_loss(Z, A, T[rows]) for rows, Z in images.project(rounded))
+    loss = images.loss(rounded, problems)
     return loss + regulariser, float(np.abs(psi.data).sum()) - regulariser, rounded
 
 
@@ -116,28 +92,22 @@ def solve_dual(
     Stops when the true duality gap is at most ``tol`` times the primal (or `least_scale`, if larger), or after
     ``max_epochs`` passes. Each pass visits the images in a fresh random order.
     """
-    A = kernel_factor(K)
+    problems = row_problems(images, T, K, beta)
+    ascent = Ascent(images, problems, duals)
     floor = least_scale(T)
-    primal, dual, V = primal_and_dual(images, T, A, beta, duals)
+    primal, dual, V = primal_and_dual(images, problems, duals)
     trace = [(primal, dual)]
     row_tol = 1e-3
     epoch, next_polish = 0, FIRST_POLISH
     while primal - dual > tol * max(primal, floor) and epoch < max_epochs:
-        order = rng.permutation(images.n_rows)
-        visited, estimate = 0, 0.0
-        while visited < images.n_rows:
-            rest = (T, A, K, beta, duals.index, duals.value, duals.count, row_tol, MAX_PAIR_STEPS)
-            visited, gap_of_visited = images.sweep(V, order, visited, *rest)
-            estimate += gap_of_visited
-            if visited < images.n_rows:
-                duals.make_room()
+        estimate = ascent.visit_all(V, rng, row_tol)
         epoch += 1
         row_tol = min(row_tol, max(0.1 * estimate / images.n_rows, 1e-12))
         if estimate <= tol * max(primal, floor) or epoch % CHECK_EVERY == 0 or epoch == max_epochs:
             if epoch >= next_polish:
                 next_polish *= 2
                 _polish(images, T, K, beta, duals)
-            primal, dual, V = primal_and_dual(images, T, A, beta, duals)
+            primal, dual, V = primal_and_dual(images, problems, duals)
             trace.append((primal, dual))
     return DualSolution(primal, dual, epoch, tuple(trace))
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 from numpy.typing import NDArray
 
-from unseen.solvers.sweep import sweep_csr, sweep_dense
+from unseen.solvers.mapped import CHUNK as CHUNK
+from unseen.solvers.mapped import advise, chunks
+from unseen.solvers.sweep import DualArrays, RowProblems, sweep_csr, sweep_dense, total_loss
+from unseen.solvers.team import SOLO, Team
 
 Floats = NDArray[np.floating[Any]]
+Rows = NDArray[np.int64]
 
-CHUNK = 4096  # rows handled at a time in whole-matrix products: bounds the memory of a memory-mapped X
-BLOCK = 16  # rows of one block of a dense sweep: its Gram matrix costs BLOCK / (4 width) of the two products
+SMALLEST_BLOCK, LARGEST_BLOCK = 16, 64  # rows of one block of a dense sweep: as many as V has columns, within
 
 
 class Images(Protocol):
@@ -23,21 +28,41 @@ class Images(Protocol):
     n_rows: int
     n_features: int
     dtype: np.dtype[Any]
+    team: Team
 
-    def project(self, V: Floats) -> Iterator[tuple[slice, Floats]]:
-        """Yield ``X[chunk] V`` chunk by chunk."""
+    def visits(self, rng: np.random.Generator) -> Iterator[Rows]:
+        """Yield all rows once, in an order that is drawn afresh, in one or several runs."""
 
     def gather(self, weights: Floats | sp.csr_array) -> NDArray[np.float64]:
         """Return ``X' weights`` in float64."""
 
+    def loss(self, V: Floats, problems: RowProblems) -> float:
+        """Return the sum of the losses at the margin scores ``X V A'``."""
+
     def take(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return some rows, scaled, dense and in float64."""
 
-    def sweep(self, V: Floats, order: NDArray[np.int64], start: int, *rest: Any) -> tuple[int, float]:
-        """Run one pass of the row solver, see `unseen.solvers.sweep`."""
+    def sweep(
+        self,
+        V: Floats,
+        problems: RowProblems,
+        duals: DualArrays,
+        order: Rows,
+        start: int,
+        tol: float,
+        max_steps: int,
+    ) -> tuple[int, float, float]:
+        """Run the row solver over some rows, see `unseen.solvers.sweep`."""
 
 
-def row_scale(X: Any, normalize: bool) -> NDArray[np.float64]:
+def _runs(n_rows: int, n_runs: int) -> list[tuple[int, int]]:
+    """Cut the rows into contiguous runs of whole chunks, one a thread."""
+    n_chunks = -(-n_rows // CHUNK)
+    edges = np.linspace(0, n_chunks, min(n_runs, n_chunks) + 1).round().astype(int) * CHUNK
+    return [(int(a), min(int(b), n_rows)) for a, b in pairwise(edges)]
+
+
+def row_scale(X: Any, normalize: bool, *, in_memory: bool = True) -> NDArray[np.float64]:
     """Return ``1 / |x_i|`` for each row (1 for a row of zeros), or ones when nothing is to be normalised."""
     n_rows = X.shape[0]
     scale = np.ones(n_rows)
@@ -57,6 +82,8 @@ def row_scale(X: Any, normalize: bool) -> NDArray[np.float64]:
             relative = chunk / peak[:, None]
             squared = np.einsum("ij,ij->i", relative, relative, dtype=np.float64)
         scale[start : start + CHUNK] = 1.0 / peak / np.sqrt(np.where(squared > 0.0, squared, 1.0))
+        if not in_memory:
+            advise(X, slice(start, min(start + CHUNK, n_rows)), "MADV_DONTNEED")
     return scale
 
 
@@ -75,60 +102,146 @@ def _check_range(peak: Floats, start: int) -> None:
 class DenseImages:
     """Rows of a C-contiguous float32 or float64 array."""
 
-    def __init__(self, X: Floats, scale: NDArray[np.float64]) -> None:
+    def __init__(self, X: Floats, scale: NDArray[np.float64], team: Team = SOLO) -> None:
         self.X = np.asarray(X)  # a memmap becomes a plain view of the same pages
         self.scale = scale.astype(self.X.dtype)
+        self.team = team
         self.n_rows, self.n_features = self.X.shape
         self.dtype = self.X.dtype
+        self._squared_norms: NDArray[np.float64] | None = None
 
-    def _chunks(self) -> Iterator[tuple[slice, Floats]]:
-        for start in range(0, self.n_rows, CHUNK):
-            rows = slice(start, min(start + CHUNK, self.n_rows))
-            yield rows, self.X[rows]
+    @property
+    def squared_norms(self) -> NDArray[np.float64]:
+        """Squared lengths of the scaled rows."""
+        if self._squared_norms is None:
+            norms = np.empty(self.n_rows)
+            for rows in chunks(0, self.n_rows):
+                chunk = self.X[rows] * self.scale[rows, None]
+                norms[rows] = np.einsum("ij,ij->i", chunk, chunk, dtype=np.float64)
+                self._release(rows)
+            self._squared_norms = norms  # only when complete: several threads may ask at once
+        return self._squared_norms
+
+    def _release(self, rows: slice) -> None:
+        """Say that a chunk has been read."""
+
+    def visits(self, rng: np.random.Generator) -> Iterator[Rows]:
+        """Yield all rows once, in a random order."""
+        yield rng.permutation(self.n_rows)
 
     def project(self, V: Floats) -> Iterator[tuple[slice, Floats]]:
         """Yield ``X[chunk] V`` chunk by chunk."""
-        for rows, chunk in self._chunks():
-            yield rows, (chunk @ V) * self.scale[rows, None]
+        for rows in chunks(0, self.n_rows):
+            yield rows, self._project_chunk(rows, V)
+
+    def _project_chunk(self, rows: slice, V: Floats) -> Floats:
+        product: Floats = (self.X[rows] @ V) * self.scale[rows, None]
+        self._release(rows)
+        return product
+
+    def loss(self, V: Floats, problems: RowProblems) -> float:
+        """Return the sum of the losses at the margin scores ``X V A'``."""
+
+        def loss_of(rows: slice) -> float:
+            return float(total_loss(self._project_chunk(rows, V) @ problems.At, problems.T[rows]))
+
+        return sum(self.team.map(loss_of, chunks(0, self.n_rows)))
 
     def gather(self, weights: Floats | sp.csr_array) -> NDArray[np.float64]:
         """Return ``X' weights`` in float64 (products in the dtype of X, sums of chunks in float64)."""
-        total = np.zeros((self.n_features, weights.shape[1]))
-        for rows, chunk in self._chunks():
-            part: Any = weights[rows]
-            if sp.issparse(part):
-                part = part.multiply(self.scale[rows, None]).tocsr().astype(self.dtype)
-                total += (part.T.tocsr() @ chunk).T
-            else:
-                total += chunk.T @ (part * self.scale[rows, None]).astype(self.dtype)
-        return total
+
+        def gathered(run: tuple[int, int]) -> NDArray[np.float64]:
+            total = np.zeros((weights.shape[1], self.n_features))
+            for rows in chunks(*run):
+                part: Any = weights[rows]
+                if sp.issparse(part):
+                    _gather_sparse(self.X[rows], self.scale[rows], part.indptr, part.indices, part.data, total)
+                else:
+                    total += (part * self.scale[rows, None]).astype(self.dtype).T @ self.X[rows]
+                self._release(rows)
+            return total
+
+        return sum(self.team.map(gathered, _runs(self.n_rows, self.team.size))).T  # type: ignore[union-attr]
 
     def take(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return some rows, scaled, dense and in float64."""
         return np.asarray(self.X[rows] * self.scale[rows, None], dtype=np.float64)
 
-    def sweep(self, V: Floats, order: NDArray[np.int64], start: int, *rest: Any) -> tuple[int, float]:
-        """Run one pass of the row solver, see `unseen.solvers.sweep`."""
-        T, A, K, beta, index, value, count, tol, max_steps = rest
+    def sweep(
+        self,
+        V: Floats,
+        problems: RowProblems,
+        duals: DualArrays,
+        order: Rows,
+        start: int,
+        tol: float,
+        max_steps: int,
+    ) -> tuple[int, float, float]:
+        """Run the row solver over some rows, see `unseen.solvers.sweep`."""
+        block = min(max(SMALLEST_BLOCK, V.shape[1]), LARGEST_BLOCK)
         return sweep_dense(  # type: ignore[no-any-return]
-            self.X, self.scale, T, A, K, beta, order, start, index, value, count, V, BLOCK, tol, max_steps
+            self.X, self.scale, self.squared_norms, problems, duals, order, start, V, block, tol, max_steps
         )
+
+
+class MappedImages(DenseImages):
+    """Rows of a memory-mapped array of which only the chunk at work stays in memory.
+
+    Random rows of a file that is larger than memory would each cost a read of the disk, so a pass takes random
+    chunks, reads each from front to back, and shuffles the rows inside it. The chunks begin elsewhere every time.
+    """
+
+    def __init__(self, X: np.memmap[Any, Any], scale: NDArray[np.float64], team: Team = SOLO) -> None:
+        super().__init__(X, scale, team)
+        self._mapped = X
+
+    def _release(self, rows: slice) -> None:
+        advise(self._mapped, rows, "MADV_DONTNEED")
+
+    def visits(self, rng: np.random.Generator) -> Iterator[Rows]:
+        """Yield the rows of one random chunk after another, shuffled."""
+        edges = np.arange(int(rng.integers(CHUNK)) - CHUNK, self.n_rows, CHUNK).clip(0)
+        for start in rng.permutation(edges):
+            later = edges[edges > start]
+            rows = slice(int(start), int(later[0]) if len(later) else self.n_rows)
+            advise(self._mapped, rows, "MADV_WILLNEED")
+            yield rows.start + rng.permutation(rows.stop - rows.start)
+            self._release(rows)
+
+
+@njit(cache=True, nogil=True)
+def _gather_sparse(X, scale, indptr, indices, data, total):  # type: ignore[no-untyped-def]
+    """Add ``weights' X`` for CSR weights: a row of X enters the rows of a few labels."""
+    for i in range(X.shape[0]):
+        for e in range(indptr[i], indptr[i + 1]):
+            weight = data[e] * scale[i]
+            label = indices[e]
+            for j in range(X.shape[1]):
+                total[label, j] += weight * X[i, j]
 
 
 class SparseImages:
     """Rows of a CSR matrix."""
 
-    def __init__(self, X: sp.csr_array, scale: NDArray[np.float64]) -> None:
+    def __init__(self, X: sp.csr_array, scale: NDArray[np.float64], team: Team = SOLO) -> None:
         self.X = sp.csr_array(X)
         self.scale = scale
+        self.team = team
         self.n_rows, self.n_features = self.X.shape
         self.dtype = self.X.dtype
 
+    def visits(self, rng: np.random.Generator) -> Iterator[Rows]:
+        """Yield all rows once, in a random order."""
+        yield rng.permutation(self.n_rows)
+
     def project(self, V: Floats) -> Iterator[tuple[slice, Floats]]:
         """Yield ``X[chunk] V`` chunk by chunk."""
-        for start in range(0, self.n_rows, CHUNK):
-            rows = slice(start, min(start + CHUNK, self.n_rows))
+        for rows in chunks(0, self.n_rows):
             yield rows, (self.X[rows] @ V) * self.scale[rows, None]
+
+    def loss(self, V: Floats, problems: RowProblems) -> float:
+        """Return the sum of the losses at the margin scores ``X V A'``."""
+        return float(sum(total_loss(Z @ problems.A.T, problems.T[rows]) for rows, Z in self.project(V)))
 
     def gather(self, weights: Floats | sp.csr_array) -> NDArray[np.float64]:
         """Return ``X' weights`` in float64."""
@@ -140,17 +253,26 @@ class SparseImages:
         """Return some rows, scaled, dense and in float64."""
         return np.asarray(self.X[rows].toarray() * self.scale[rows, None], dtype=np.float64)
 
-    def sweep(self, V: Floats, order: NDArray[np.int64], start: int, *rest: Any) -> tuple[int, float]:
-        """Run one pass of the row solver, see `unseen.solvers.sweep`."""
-        T, A, K, beta, index, value, count, tol, max_steps = rest
+    def sweep(
+        self,
+        V: Floats,
+        problems: RowProblems,
+        duals: DualArrays,
+        order: Rows,
+        start: int,
+        tol: float,
+        max_steps: int,
+    ) -> tuple[int, float, float]:
+        """Run the row solver over some rows, see `unseen.solvers.sweep`."""
         X = self.X
         return sweep_csr(  # type: ignore[no-any-return]
-            X.data, X.indices, X.indptr, self.scale, T, A, K, beta, order, start, index, value, count, V, tol,
-            max_steps,
-        )  # fmt: skip
+            X.data, X.indices, X.indptr, self.scale, problems, duals, order, start, V, tol, max_steps
+        )
 
 
-def as_images(X: Any, *, normalize: bool) -> Images:
-    """Wrap a validated matrix for the solvers."""
-    scale = row_scale(X, normalize)
-    return SparseImages(X, scale) if sp.issparse(X) else DenseImages(X, scale)
+def as_images(X: Any, *, normalize: bool, team: Team = SOLO, in_memory: bool = True) -> Images:
+    """Wrap a validated matrix for the solvers; ``in_memory=False`` leaves a memory-mapped one in its file."""
+    scale = row_scale(X, normalize, in_memory=in_memory)
+    if sp.issparse(X):
+        return SparseImages(X, scale, team)
+    return DenseImages(X, scale, team) if in_memory else MappedImages(X, scale, team)

