@@ -137,7 +137,11 @@ _extraction._PART_SIZE = 1
 add, kept = _extraction.FeatureStore.add, threading.Event()
 _extraction.FeatureStore.add = lambda store, part: (add(store, part), kept.set())
 signal.signal(signal.SIGINT, signal.default_int_handler)
-stop = lambda: (kept.wait(), os.kill(os.getpid(), signal.SIGINT))
+pressed = []
+def stop():
+    kept.wait()
+    if not pressed:
+        pressed.append(os.kill(os.getpid(), signal.SIGINT))
 backbones.open_backbone = lambda name, **options: BlockMeans(stop_at=4, stop=stop)
 app(["features", sys.argv[1], "-o", sys.argv[2], "--jobs", "1"])
 """

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def demo(
-    output: Annotated[Path, typer.Option(help="HTML file to write the report to.")] = Path("unseen-demo.html"),
+    output: Annotated[Path, typer.Option(readable=False, help="HTML file to write the report to.")] = Path(
+        "unseen-demo.html"
+    ),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated scenes.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer images and settings: a few seconds.")] = False,
 ) -> None:

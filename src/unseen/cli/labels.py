@@ -31,7 +31,9 @@ _Sources = Annotated[
 ]
 _WORDNET: list[str] = ["wordnet"]
 _NONE: list[str] = []
-_Output = Annotated[Path | None, typer.Option("--output", help="HTML file for a page with figures.")]
+_Output = Annotated[
+    Path | None, typer.Option("--output", readable=False, help="HTML file for a page with figures.")
+]
 
 
 @labels_app.command("show")

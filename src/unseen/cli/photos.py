@@ -23,14 +23,21 @@ if TYPE_CHECKING:
     from unseen.training import Trained
 
 _Model = Annotated[
-    Path | None, typer.Option("--model", "-m", help="A model of unseen fit; else the one in the box.")
+    Path | None,
+    typer.Option("--model", "-m", readable=False, help="A model of unseen fit; else the one in the box."),
 ]
 _Features = Annotated[
-    Path, typer.Argument(help="Folder of unseen features, or an .npz or .npy file with a row an image.")
+    Path,
+    typer.Argument(readable=False, help="Folder of unseen features, or an .npz or .npy file with a row an image."),
 ]
 _Annotations = Annotated[
     Path,
-    typer.Option("--labels", "-l", help="Annotations: a CSV, a VOC devkit, a COCO file, a folder of NUS-WIDE."),
+    typer.Option(
+        "--labels",
+        "-l",
+        readable=False,
+        help="Annotations: a CSV, a VOC devkit, a COCO file, a folder of NUS-WIDE.",
+    ),
 ]
 _Sources = Annotated[
     list[str],
@@ -42,7 +49,9 @@ _NONE: list[str] = []
 def fit(
     features: _Features,
     labels: _Annotations,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write (.safetensors).")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", readable=False, help="Model file to write (.safetensors).")
+    ],
     vectors: Annotated[str, typer.Option(help="Label vectors: use, glove, glove-6b-300d, or a file.")] = "use",
     unseen: Annotated[
         str, typer.Option(help="Labels to transfer to, known now: names with commas, or a file.")
@@ -83,7 +92,9 @@ def fit(
 
 
 def tag(
-    photos: Annotated[list[Path], typer.Argument(help="Image files, folders of them, .txt or .csv lists.")],
+    photos: Annotated[
+        list[Path], typer.Argument(readable=False, help="Image files, folders of them, .txt or .csv lists.")
+    ],
     labels: Annotated[
         str | None,
         typer.Option("--labels", "-l", help="Words to choose from: with commas, or a file; else everyday ones."),
@@ -93,7 +104,7 @@ def tag(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line and photo.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print a CSV table, a row a tag.")] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="HTML page with the photos and tags.")
+        Path | None, typer.Option("--output", "-o", readable=False, help="HTML page with the photos and tags.")
     ] = None,
 ) -> None:
     """Tag photos with any words, the best first; those above the photo's threshold are marked."""
@@ -118,7 +129,7 @@ def tag(
 
 
 def explain(
-    photo: Annotated[Path, typer.Argument(help="An image file.")],
+    photo: Annotated[Path, typer.Argument(readable=False, help="An image file.")],
     label: Annotated[str, typer.Option("--label", "-l", help="The word to explain.")],
     model: _Model = None,
     top: Annotated[int, typer.Option(min=1, help="Contributions of each kind.")] = 5,

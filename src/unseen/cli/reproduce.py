@@ -26,18 +26,29 @@ def reproduce(
         str | None, typer.Argument(help="Data set: voc2007, voc2012 or the name of your files.")
     ] = None,
     data: Annotated[
-        Path, typer.Option(help="Folder with NAME_labels.csv and NAME_BACKBONE.npz, or a CSV of annotations.")
+        Path,
+        typer.Option(
+            readable=False, help="Folder with NAME_labels.csv and NAME_BACKBONE.npz, or a CSV of annotations."
+        ),
     ] = Path(),
     features: Annotated[
-        list[Path], typer.Option(help="Features: NPZ or a folder of `unseen features`; the first for the tables.")
+        list[Path],
+        typer.Option(
+            readable=False, help="Features: NPZ or a folder of `unseen features`; the first for the tables."
+        ),
     ] = _NO_PATHS,
-    labels: Annotated[Path | None, typer.Option(help="Annotations: a CSV, or a VOC devkit.")] = None,
+    labels: Annotated[
+        Path | None, typer.Option(readable=False, help="Annotations: a CSV, or a VOC devkit.")
+    ] = None,
     vectors: Annotated[
         list[str], typer.Option(help="Label vectors: glove, use or a file; the first for the tables.")
     ] = _NONE,
-    hit_counts: Annotated[Path | None, typer.Option(help="CSV matrix of hit counts, for TAEP-C.")] = None,
+    hit_counts: Annotated[
+        Path | None, typer.Option(readable=False, help="CSV matrix of hit counts, for TAEP-C.")
+    ] = None,
     relations: Annotated[
-        Path | None, typer.Option(help="CSV matrix of WordNet path lengths for TAEP-H; else those of unseen.")
+        Path | None,
+        typer.Option(readable=False, help="CSV matrix of WordNet path lengths for TAEP-H; else those of unseen."),
     ] = None,
     seen: Annotated[
         str, typer.Option(help="Seen labels, with commas; else every other one, as in the paper.")
@@ -50,7 +61,9 @@ def reproduce(
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
     jobs: Annotated[int, typer.Option(help="Parts to run at once; -1 for all cores.")] = -1,
-    output: Annotated[Path | None, typer.Option(help="Folder to write to; else reproduced-NAME.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(readable=False, help="Folder to write to; else reproduced-NAME.")
+    ] = None,
 ) -> None:
     """Make every table and figure of the paper on real data; run again to go on where it was stopped."""
     console = open_console()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -147,20 +148,21 @@ def _describe_all(
     problems: list[Problem] = []
     waiting: list[Part] = []
     try:
-        for part in _in_order(work, [*_cut(first, work.batch), *_cut(again, work.batch)]):
-            waiting.append(part)
-            problems += part.problems
-            if sum(map(_size, waiting)) >= _PART_SIZE:
-                store.add(_joined(waiting))
-                waiting = []
-            count(_size(part))
+        with closing(_in_order(work, [*_cut(first, work.batch), *_cut(again, work.batch)])) as parts:
+            for part in parts:
+                waiting.append(part)
+                problems += part.problems
+                if sum(map(_size, waiting)) >= _PART_SIZE:
+                    store.add(_joined(waiting))
+                    waiting = []
+                count(_size(part))
     finally:  # whatever the reason to stop, what is finished is kept
         if any(part.images for part in waiting):
             store.add(_joined(waiting))
     return problems
 
 
-def _in_order(work: _Work, batches: Sequence[Sequence[str]]) -> Iterator[Part]:
+def _in_order(work: _Work, batches: Sequence[Sequence[str]]) -> Generator[Part, None, None]:
     """Describe batches in threads; the results come in the order of the batches."""
     running: deque[Future[Part]] = deque()
     pool = ThreadPoolExecutor(work.jobs, thread_name_prefix="unseen-features")
