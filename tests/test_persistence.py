@@ -121,7 +121,7 @@ class TestLoading:
 
     def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
         for path in (tmp_path / "nothing", tmp_path):
-            with pytest.raises(FileNotFoundError, match=r"path: there is no model file '.*'. Pass one that save"):
+            with pytest.raises(FileNotFoundError, match=r"path: there is no model file '.*'. Pass one of unseen fit"):
                 TAEP.load(path)
 
     @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.99])
@@ -142,7 +142,7 @@ class TestLoading:
         self, tmp_path: Path, metadata: dict[str, str] | None
     ) -> None:
         save_file({"weight": np.zeros(3)}, tmp_path / "other", metadata=metadata)
-        with pytest.raises(ValueError, match=r"path: '.*' is a safetensors file, but no model of unseen"):
+        with pytest.raises(ValueError, match=r"path: '.*' is a safetensors file, but no model"):
             TAEP.load(tmp_path / "other")
 
     def test_another_format_version_is_refused(self, file: Path) -> None:

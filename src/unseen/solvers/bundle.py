@@ -20,9 +20,9 @@ def nearest_compromise(
 ) -> tuple[Matrix, float]:
     """Minimise ``max over planes + weight/2 |P - centre|^2`` over the Fantope; ``mix`` is updated in place.
 
-    The dual of this small problem is smooth and concave in the mixture of the planes; its gradient is the values of
-    the planes. ``mix`` is where to begin, and near the best mixture afterwards. Returns the minimiser and the value
-    of the highest plane there.
+    The dual of this small problem is smooth and concave in the mixture of the planes; its gradient is the values
+    of the planes. ``mix`` is where to begin, and near the best mixture afterwards. Returns the minimiser and the
+    value of the highest plane there.
     """
     heights = np.array([height for height, _ in planes])
     slopes = np.array([S for _, S in planes])

@@ -194,8 +194,8 @@ def solve_row(K, h, t, s, v, tol, max_steps, raised, newton):
     """Solve one row problem, in place; return the number of pairwise steps taken.
 
     ``v`` enters as the old row and leaves as the new one; ``s`` are its margin scores, before and after;
-    ``raised`` is an integer work array of two. ``newton`` is True, or None for pairwise steps alone, which compile
-    in a third of the time. The answer satisfies the optimality conditions to ``tol`` in the
+    ``raised`` is an integer work array of two. ``newton`` is True, or None for pairwise steps alone, which are
+    compiled far sooner. The answer satisfies the optimality conditions to ``tol`` in the
     gradient unless ``max_steps`` ran out (a caller that comes back to the row loses nothing by that: every
     step improves the dual).
     """
