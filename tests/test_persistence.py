@@ -121,7 +121,9 @@ class TestLoading:
 
     def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
         for path in (tmp_path / "nothing", tmp_path):
-            with pytest.raises(FileNotFoundError, match=r"path: there is no model file '.*'. Pass one of unseen fit"):
+            with pytest.raises(
+                FileNotFoundError, match=r"path: there is no model file '.*'. Pass one of unseen fit"
+            ):
                 TAEP.load(path)
 
     @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.99])
