@@ -21,9 +21,10 @@ from unseen.images.backbones import open_backbone
 from unseen.images.features import open_features
 from unseen.images.sources import read_annotations
 from unseen.labels._spelling import VOC_WORDS
+from unseen.photo_evaluation import evaluate_photos
 from unseen.photo_pages import certificate, evaluation_tables
 from unseen.photos import PhotoTagger
-from unseen.training import GRID, TrainingSet, evaluate_photos, fit_photos, make_tagger, match
+from unseen.training import GRID, TrainingSet, fit_photos, make_tagger, match
 
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "src" / "unseen" / "images" / "data" / "model.safetensors"
@@ -91,7 +92,8 @@ The sum (`Combination`) of two taggers, each standardised on the training images
   its 20 labels ({", ".join(sorted(supervised.names))}).
   {chosen}: chosen by class-holdout on the ten seen labels of the experiment below. {certificate(model.tagger)}
 - **BackboneKnowledge**: the probabilities of the backbone's 1,000 ImageNet classes and the meanings of their names
-  and of what they are kinds of. It needs no training; its threshold comes from the same images.
+  and of what they are kinds of. It learns from no annotation but for its threshold; which classes are common and
+  which appear together comes from the same images.
 
 Words become vectors by the multilingual Universal Sentence Encoder, so any word in 16 languages can be a label.
 Neither the photos nor their features are in the file.

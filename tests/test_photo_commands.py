@@ -180,6 +180,22 @@ def test_saving_and_loading_changes_no_tag(world, tmp_path):
     assert list(model.tag(photos, ["red", "crimson"])) == list(again.tag(photos, ["red", "crimson"]))
 
 
+def test_images_of_which_nothing_is_known_do_not_hide_the_others(world, tmp_path):
+    lines = ["path,split,red,green"]
+    for i in range(42):
+        shown = i % 6
+        known = "?,?" if i == 7 else f"{int(shown in (0, 3, 4))},{int(shown in (1, 3, 5))}"
+        lines.append(f"{i:03d}.jpg,train,{known}")
+    (tmp_path / "labels.csv").write_text("\n".join(lines) + "\n")
+    run(
+        "fit", world / "feats", "--labels", tmp_path / "labels.csv", "--vectors", world / "vectors.csv",
+        "-o", tmp_path / "m.safetensors",
+    )  # fmt: skip
+    why = PhotoTagger.load(tmp_path / "m.safetensors").explain(world / "photos" / "000.jpg", "red")
+    assert why.images
+    assert not any(image.name.endswith("007.jpg") for image in why.images)
+
+
 def test_letters_may_be_written_as_one_likes(world):
     model = PhotoTagger.load(world / "model.safetensors")
     photo = world / "photos" / "000.jpg"

@@ -16,8 +16,10 @@ from unseen import _reproduce_claims as claims_room
 from unseen import _reproduce_tables as tables
 from unseen import cli, make_tagged_scenes
 from unseen import reproduce as room
+from unseen._reproduce_data import _read_annotations
 from unseen.evaluation.experiment import METHODS, SearchPlan
 from unseen.evaluation.report import Table
+from unseen.images.voc import VOC_CLASSES
 from unseen.taep import TAEP
 
 pytest.importorskip("matplotlib")
@@ -152,9 +154,11 @@ def test_verdicts_follow_from_the_intervals(result):
     }
 
 
-def test_the_papers_figures_stand_beside_its_data_sets_only(result):
-    assert all("paper" not in table.columns for table in tables.main_tables(result))
+def test_the_papers_figures_stand_beside_its_data_set_and_split_only(result, monkeypatch):
     renamed = replace(result, loaded=replace(result.loaded, data=replace(result.loaded.data, name="voc2007")))
+    for other in (result, renamed):
+        assert all("paper" not in table.columns for table in tables.main_tables(other))
+    monkeypatch.setattr("unseen._reproduce_result.VOC_CLASSES", renamed.loaded.data.labels)
     table = tables.main_tables(renamed)[0]
     assert isinstance(table, Table)
     row = next(row for row in table.rows if row[0] == "TAEP")
@@ -226,3 +230,16 @@ def test_search_settings_are_told(loaded, tmp_path):
     assert choice.rows[0][0] == "DMP"
     assert choice.rows[0][4] == "2"
     assert "at most 60 training images" in choice.note
+
+
+def test_voc2012_is_tested_on_its_validation_images(tmp_path):
+    lists = tmp_path / "VOCdevkit" / "VOC2012" / "ImageSets" / "Main"
+    lists.mkdir(parents=True)
+    for part, images in {"train": ["2008_1", "2008_2"], "val": ["2008_3"]}.items():
+        for i, name in enumerate(VOC_CLASSES):
+            lines = [f"{image} {1 if i == k else -1}" for k, image in enumerate(images)]
+            (lists / f"{name}_{part}.txt").write_text("\n".join(lines) + "\n")
+    sources = room.find_sources("voc2012", tmp_path, features=[tmp_path / "x.npz"], labels=tmp_path / "VOCdevkit")
+    annotations = _read_annotations(sources)
+    assert annotations.split == ("train", "train", "val")
+    assert annotations.Y.sum() == 3

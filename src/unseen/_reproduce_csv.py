@@ -13,7 +13,7 @@ from unseen._reproduce_result import PROTOCOLS, Reproduction, figures
 from unseen._reproduce_tables import describe
 from unseen.evaluation.experiment import Outcome
 from unseen.evaluation.metrics import Summary
-from unseen.evaluation.paper_tables import Protocol, printed
+from unseen.evaluation.paper_tables import Protocol
 from unseen.evaluation.studies import Point
 from unseen.persistence import write_atomically
 
@@ -42,7 +42,7 @@ def write_csv_files(result: Reproduction, folder: Path) -> None:
 def _main_rows(result: Reproduction, protocol: Protocol) -> list[list[Any]]:
     rows = []
     for method in result.experiment.methods:
-        row, paper = result.on_main_split(method.name, protocol), printed(protocol, result.name, method.name)
+        row, paper = result.on_main_split(method.name, protocol), result.printed(protocol, method.name)
         beside = [""] * 8 if paper is None else [*paper, *(a - b for a, b in zip(row, paper, strict=True))]
         rows.append([method.name, method.track, *row, *beside])
     return rows

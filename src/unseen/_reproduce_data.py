@@ -30,6 +30,7 @@ Array = NDArray[Any]
 
 _TRAIN: Final = {"train", "trainval"}
 _TEST: Final = {"test", "val"}
+_TITLES: Final = {"glove": "GloVe 50-d", "use": "use"}  # sources that are asked by themselves, if installed
 # The paper used VGG19; of other backbones the one with the larger features comes first.
 _PREFERRED: Final = ("vgg19", "resnet50")
 
@@ -148,7 +149,9 @@ def read_data(sources: Sources, *, seed: int = 0) -> Loaded:
     is_train = _training_images(annotations, seed, notes)
     features, logits = {}, {}
     for path in sources.features:
-        backbone, matrix, scores = _read_features(path, sources.name, annotations)
+        backbone, matrix, scores = _read_features(path, sources.name, annotations, notes)
+        if backbone in features:
+            raise ValueError(f"--features: two of them are of {backbone!r}. Pass one a backbone.")
         features[backbone] = matrix
         if scores is not None:
             logits[backbone] = scores
@@ -197,7 +200,14 @@ def _read_annotations(sources: Sources) -> Annotations:
     options: dict[str, Any] = {}
     if sources.labels.is_dir() and sources.name in ("voc2007", "voc2012"):
         options["year"] = int(sources.name.removeprefix("voc"))
+    if options.get("year") == 2012:  # its test annotations were never published: val is the test
+        return _joined(*(read_annotations(sources.labels, part, **options) for part in ("train", "val")))
     return read_annotations(sources.labels, **options)
+
+
+def _joined(first: Annotations, second: Annotations) -> Annotations:
+    split = (*(first.split or ()), *(second.split or ()))
+    return Annotations(first.images + second.images, first.labels, np.vstack([first.Y, second.Y]), split)
 
 
 def _training_images(annotations: Annotations, seed: int, notes: list[str]) -> NDArray[np.bool_]:
@@ -220,7 +230,9 @@ def _backbone(path: Path, name: str) -> str:
     return path.stem.removeprefix(f"{name}_")
 
 
-def _read_features(path: Path, name: str, annotations: Annotations) -> tuple[str, Array, Array | None]:
+def _read_features(
+    path: Path, name: str, annotations: Annotations, notes: list[str]
+) -> tuple[str, Array, Array | None]:
     """Name of the backbone, features and class logits, a row an annotated image."""
     try:
         found = open_features(path)
@@ -228,6 +240,8 @@ def _read_features(path: Path, name: str, annotations: Annotations) -> tuple[str
         rows = np.arange(len(annotations)) if numbered else found.rows(annotations.images)
     except (OSError, ValueError) as error:
         raise ValueError(f"--features: {str(path)!r}: {error}") from None
+    if numbered:
+        notes.append(f"{path.name} names no images: its rows are taken in the order of the annotations.")
     backbone = str(found.backbone.get("name") or _backbone(path, name))
     logits = None
     if found.logits is not None and found.class_names == class_names():
@@ -241,12 +255,15 @@ def _look_up(
     """Label vectors of every source there is, and what the names of the ImageNet classes mean by them."""
     vectors: dict[str, LabelSpace] = {}
     for source in given:
-        vectors[_source_name(source)] = LabelSpace(names, source)
+        title = _TITLES.get(source, _source_name(source))
+        if title in vectors:
+            raise ValueError(f"--vectors: two sources are called {title!r}. Pass files of different names.")
+        vectors[title] = _written(names, source)
     classes: dict[str, BackboneKnowledge] = {}
-    for source, title in (("glove", "GloVe 50-d"), ("use", "use")):
+    for source, title in _TITLES.items():
         try:
-            written = LabelSpace([VOC_WORDS.get(name, name) for name in names], source)
-            vectors.setdefault(title, LabelSpace(names, written.vectors))
+            if title not in vectors:
+                vectors[title] = _written(names, source)
             if with_classes:
                 classes[title] = imagenet_knowledge(source)
         except (ImportError, OSError, ValueError) as error:
@@ -254,6 +271,13 @@ def _look_up(
     if not vectors:
         raise ValueError('--vectors: none were given, and none are installed. Run: pip install "unseen[words]"')
     return vectors, classes
+
+
+def _written(names: tuple[str, ...], source: str) -> LabelSpace:
+    """Labels with vectors; sources that are no tables of these labels are asked for what people write."""
+    if source not in _TITLES:
+        return LabelSpace(names, source)
+    return LabelSpace(names, LabelSpace([VOC_WORDS.get(name, name) for name in names], source).vectors)
 
 
 def _source_name(source: str) -> str:

@@ -10,7 +10,6 @@ from unseen import _reproduce_tables as tables
 from unseen._reproduce_claims import claims, claims_table
 from unseen._reproduce_figures import Drawn
 from unseen._reproduce_result import Reproduction, machine
-from unseen.evaluation.paper_tables import printed
 from unseen.evaluation.report import Report, Table
 
 
@@ -104,7 +103,7 @@ def left_out(result: Reproduction) -> list[str]:
 
 def protocol_text(result: Reproduction) -> str:
     """The protocol in a paragraph."""
-    split = result.experiment.of(result.experiment.methods[0].name)[0].cell.split
+    split = result.split
     searched = (
         "Parameters: the seen classes are halved at random, a model is trained on one half and ranks the other on "
         "images it has not met, then the other way round; the setting with the best mean MiAP is refitted on all "
@@ -131,8 +130,8 @@ def checks(result: Reproduction) -> list[str]:
         f"{np.nanmax(errors):.1e}."
     )
     blind = (
-        f"Blindness: shuffling the annotations of the unseen labels changes no bit of what is searched and "
-        f"learned on, in every split ({len(result.blind)})."
+        f"Blindness: searches and fits are given the columns of the seen labels; shuffling those of the unseen "
+        f"ones changes no bit of them, in every split ({len(result.blind)})."
     )
     return [identity, blind]
 
@@ -152,7 +151,7 @@ def _facts(result: Reproduction) -> list[tuple[str, str]]:
     for method in ("TAEP", "TAEP-C"):
         if result.experiment.of(method):
             miap = result.on_main_split(method, "zero-shot").miap
-            paper = printed("zero-shot", result.name, method)
+            paper = result.printed("zero-shot", method)
             beside = "" if paper is None else f"; the paper prints {100 * paper.miap:.2f}"
             facts.append((f"{100 * miap:.2f}", f"zero-shot MiAP of {method}, %{beside}"))
     for track, title in tables.TRACKS.items():

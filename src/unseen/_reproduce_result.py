@@ -15,8 +15,10 @@ from unseen import __version__
 from unseen._reproduce_data import Loaded
 from unseen.evaluation.experiment import Experiment, Interval, Outcome, interval
 from unseen.evaluation.metrics import Summary
-from unseen.evaluation.paper_tables import Protocol
+from unseen.evaluation.paper_tables import Protocol, printed
+from unseen.evaluation.protocol import ClassSplit, alternating_split
 from unseen.evaluation.studies import Point
+from unseen.images.voc import VOC_CLASSES
 
 PROTOCOLS: Final[tuple[Protocol, ...]] = ("zero-shot", "generalized")
 RIVALS: Final = ("ConSE", "LatEm-M", "DMP", "Fast0Tag")
@@ -41,7 +43,7 @@ class Reproduction:
     folder : Path
         Where everything was written.
     seconds : float
-        How long it took, what was found in the store not counted.
+        How long it took.
     """
 
     loaded: Loaded
@@ -58,6 +60,17 @@ class Reproduction:
     def name(self) -> str:
         """Name of the data set."""
         return self.loaded.data.name
+
+    @property
+    def split(self) -> ClassSplit:
+        """The main split of the classes."""
+        return self.experiment.of(self.experiment.methods[0].name)[0].cell.split
+
+    def printed(self, protocol: Protocol, method: str) -> Summary | None:
+        """The paper's figures, if this is its data set, divided as there; None if they do not compare."""
+        data = self.loaded.data
+        is_the_papers = set(data.labels) == set(VOC_CLASSES) and self.split == alternating_split(data.labels)
+        return printed(protocol, self.name, method) if is_the_papers else None
 
     def methods(self, track: str) -> tuple[str, ...]:
         """Methods of a track that ran."""

@@ -10,7 +10,7 @@ import numpy as np
 from unseen._reproduce_result import PROTOCOLS, Reproduction, figures, mean_by_split
 from unseen.evaluation.experiment import MAIN, TOP, Interval, interval
 from unseen.evaluation.metrics import Summary
-from unseen.evaluation.paper_tables import Protocol, implied_totals, printed
+from unseen.evaluation.paper_tables import Protocol, implied_totals
 from unseen.evaluation.report import Table
 from unseen.evaluation.studies import FACTORS, Point
 
@@ -161,14 +161,14 @@ def label_tables(result: Reproduction) -> list[Table]:
 
 def arithmetic_table(result: Reproduction) -> Table | None:
     """How the protocol follows from the paper's own figures; None for a data set that it does not have."""
-    data, split = result.loaded.data, result.experiment.of(result.experiment.methods[0].name)[0].cell.split
+    data, split = result.loaded.data, result.split
     Y = np.asarray(data.Y[~data.is_train], dtype=np.float64)
     unseen = Y[:, list(split.unseen)]
-    here = {"zero-shot": unseen[unseen.any(axis=1)], "generalized": Y}
+    here = {"zero-shot": unseen[(unseen == 1).any(axis=1)], "generalized": Y}
     rows = []
     for protocol in PROTOCOLS:
         totals = implied_totals(protocol, data.name)
-        if not totals:
+        if not totals or result.printed(protocol, "TAEP") is None:
             return None
         rivals = [part.total for part in totals if not part.method.startswith("TAEP")]
         ours = [part.total for part in totals if part.method.startswith("TAEP")]
@@ -236,7 +236,7 @@ def describe(params: Mapping[str, Any]) -> str:
 def _main_table(result: Reproduction, protocol: Protocol, track: str, compact: bool) -> Table:
     methods = result.methods(track)
     rows = {method: result.on_main_split(method, protocol) for method in methods}
-    paper = {method: printed(protocol, result.name, method) for method in methods}
+    paper = {method: result.printed(protocol, method) for method in methods}
     beside = track == "paper" and any(paper.values())
     more = () if not beside else ("+/-",) if compact else ("paper", "+/-")
     columns = ("method", *(name for metric in METRICS for name in (metric, *more)))

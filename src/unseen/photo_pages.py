@@ -11,11 +11,11 @@ from typing import Any
 from unseen.evaluation.metrics import Summary
 from unseen.evaluation.report import Picture, Report, Table
 from unseen.images.reading import read_image
+from unseen.photo_evaluation import Evaluation
 from unseen.photos import PhotoExplanation, PhotoTags
 from unseen.rivals import Combination
 from unseen.taep import TAEP
 from unseen.tagger import Tag, ZeroShotTagger
-from unseen.training import Evaluation
 
 TOP = 3  # tags of an image that F1 and Hamming loss judge
 _SHOWN = 480  # pixels of the longer side of a photo on a page

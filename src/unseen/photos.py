@@ -219,7 +219,7 @@ class PhotoTagger:
         labels: Sequence[str] | Mapping[str, Any] | None = None,
         top: int = 5,
     ) -> Iterator[PhotoTags]:
-        """Best labels of photos, one photo after the other, in the order given.
+        """Best labels of photos, one photo after the other, in the order given; folders that cannot be read first.
 
         Parameters
         ----------

@@ -27,7 +27,7 @@ from unseen.evaluation.paper_tables import implied_totals, printed
 from unseen.evaluation.protocol import alternating_split
 from unseen.evaluation.search import class_holdout_search
 from unseen.evaluation.studies import FACTORS, embedding_study, rank_study, strength_study
-from unseen.rivals import DMP
+from unseen.rivals import DMP, BackboneKnowledge
 from unseen.taep import TAEP
 
 PLAN = SearchPlan(halvings=1, most_images=80)
@@ -274,3 +274,26 @@ def test_printed_rows_tell_the_protocol():
 def test_data_that_do_not_fit_are_refused(data, change, message):
     with pytest.raises(ValueError, match=message):
         replace(data, **change)
+
+
+def test_a_split_of_other_labels_is_refused(data):
+    turned = alternating_split(tuple(reversed(data.labels)))
+    with pytest.raises(ValueError, match="splits: 'turned' splits other labels"):
+        run_experiment(data, {"turned": turned}, SMALL[:1], search=False)
+
+
+def test_flags_must_be_flags(data):
+    with pytest.raises(ValueError, match="is_train: its type is int64"):
+        replace(data, is_train=data.is_train.astype(np.int64))
+
+
+def test_what_classes_are_kinds_of_is_part_of_the_data(data):
+    known = {"a": [1.0, 0.0], "b": [0.0, 1.0]}
+    prints = []
+    for membership in ([[1], [0]], [[0], [1]]):
+        kinds = LabelSpace(["kind"], [[1.0, 1.0]])
+        classes = BackboneKnowledge(
+            LabelSpace(list(known), list(known.values())), kinds=kinds, membership=membership
+        )
+        prints.append(replace(data, classes={"text": classes}).fingerprints()["classes text"])
+    assert prints[0] != prints[1]

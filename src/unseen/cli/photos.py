@@ -159,8 +159,9 @@ def evaluate(
     console = open_console()
     with one_line_errors("evaluate"):
         from unseen.images.features import open_features
+        from unseen.photo_evaluation import evaluate_photos
         from unseen.photo_pages import evaluation_tables
-        from unseen.training import check_features, evaluate_photos, match, read_part
+        from unseen.training import check_features, match, read_part
 
         opened = open_features(features)
         data = match(opened, read_part(labels, split, ("test", "val")))

@@ -167,8 +167,8 @@ def _choose(
 def _make(cell: Cell, data: ExperimentData, source: str) -> ZeroShotTagger:
     given = Given(data.features[cell.backbone].shape[1], data.classes.get(source))
     model = cell.method.make(given)
-    if "random_state" in model.get_params(deep=False):
-        model.set_params(random_state=cell.seed)
+    seeds = [name for name in model.get_params() if name.rpartition("__")[-1] == "random_state"]
+    model.set_params(**dict.fromkeys(seeds, cell.seed))
     return model
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from unseen.evaluation._cells import fingerprint
 from unseen.evaluation._methods import Method
@@ -61,6 +62,8 @@ class ExperimentData:
         check_targets(Y, "Y")
         if Y.shape[1] != len(labels):
             raise ValueError(f"Y: {Y.shape[1]} columns for {len(labels)} labels. Pass one column a label.")
+        if self.is_train.dtype != np.bool_:
+            raise ValueError(f"is_train: its type is {self.is_train.dtype}. Pass True or False for each image.")
         if self.is_train.shape != (len(Y),) or self.is_train.all() or not self.is_train.any():
             raise ValueError("is_train: pass one flag an image, with images on both sides.")
         if not self.features or not self.vectors:
@@ -125,5 +128,8 @@ class ExperimentData:
         parts |= {f"vectors {name}": fingerprint(list(x.names), x.vectors) for name, x in self.vectors.items()}
         for name, known in self.classes.items():
             spaces = [space for space in (known.class_vectors, known.kinds) if space is not None]
-            parts[f"classes {name}"] = fingerprint(*(part for x in spaces for part in (list(x.names), x.vectors)))
+            kinds = [] if known.membership is None else [csr_array(known.membership).toarray()]
+            parts[f"classes {name}"] = fingerprint(
+                *(part for x in spaces for part in (list(x.names), x.vectors)), len(spaces), *kinds
+            )
         return parts

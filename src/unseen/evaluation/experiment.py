@@ -202,6 +202,9 @@ def run_experiment(
     Experiment
     """
     plan = plan or SearchPlan()
+    for name, split in splits.items():
+        if split.names != data.labels:
+            raise ValueError(f"splits: {name!r} splits other labels than those of the data, or in another order.")
     left_out = {method.name: why for method in methods if (why := data.lacks(method)) is not None}
     runnable = [method for method in methods if method.name not in left_out]
     if not runnable:
