@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize
 from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
 
 Matrix = NDArray[np.float64]
 
@@ -53,8 +55,10 @@ def fit_log_odds(features: list[Matrix], targets: NDArray[np.int8]) -> LogOdds |
     start = np.zeros(Z.shape[1])
     start[0] = max(1.0, LEAST_SLOPE * spread[0])
     options = {"maxiter": 1000, "ftol": 1e-15, "gtol": 1e-9}
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-    return LogOdds(found[:-1] / spread, float(found[-1]))
+    solved = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    if solved.status == 1:  # out of iterations; that no step improves any more is as far as rounding goes
+        warnings.warn("The calibration stopped before it converged.", ConvergenceWarning, stacklevel=2)
+    return LogOdds(solved.x[:-1] / spread, float(solved.x[-1]))
 
 
 def typical_intercept(
