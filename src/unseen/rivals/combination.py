@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import cdist
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from unseen import persistence
+from unseen.rivals._known_labels import places_among
+from unseen.rivals._parts import keep, recall
 from unseen.rivals._scored import ScoredTagger
 from unseen.tagger import Matrix, TrainingProblem, ZeroShotTagger
 from unseen.validation import check_count, check_number
 
 PARTS = ("first", "second")
-ROUNDING = 1e-5  # of the largest entry of a vector: what may differ between two calls of an encoder
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,8 @@ class Combination(ScoredTagger):
         name, vector = self._resolve_one(label)
         M = self._embed(vector[None], "label", None if name is None else (name,))
         added = [float(part[0, 0]) for part in self._standardised(X, M)]
-        weights = (1.0 if self._are_seen(M)[0] else self.transfer_, self.weight_)
+        is_seen = places_among(M, self.label_vectors_[: self.n_seen_])[0] >= 0
+        weights = (1.0 if is_seen else self.transfer_, self.weight_)
         scales = [weight / float(std) for weight, std in zip(weights, self.stds_, strict=True)]
         reasons = []
         for i in range(2):
@@ -227,12 +228,7 @@ class Combination(ScoredTagger):
         self.part_classes_ = tuple(type(part).__name__ for part in fitted)
         self.part_params_ = tuple(_plain(part.get_params(deep=False)) for part in fitted)
         for prefix, part in zip(PARTS, fitted, strict=True):
-            # A refit must not leave behind what another kind of part had learned.
-            for name in [name for name in vars(self) if name.startswith(f"{prefix}__")]:
-                delattr(self, name)
-            for name, value in vars(part).items():
-                if name.endswith("_"):
-                    setattr(self, f"{prefix}__{name}", value)
+            keep(self, prefix, part)
         scores = [self._part_scores(i, problem.X, problem.seen) for i in range(2)]
         self.means_ = np.array([score.mean() for score in scores])
         self.stds_ = np.array([score.std() or 1.0 for score in scores])
@@ -256,19 +252,12 @@ class Combination(ScoredTagger):
         return first + second
 
     def _standardised(self, X: Any, M: Matrix) -> tuple[Matrix, Matrix]:
-        trust = np.where(self._are_seen(M), 1.0, self.transfer_)
+        trust = np.where(places_among(M, self.label_vectors_[: self.n_seen_]) >= 0, 1.0, self.transfer_)
         first, second = (
             (self._part_scores(i, X, M) - self.means_[i]) / self.stds_[i] * factor
             for i, factor in enumerate((trust, self.weight_))
         )
         return first, second
-
-    def _are_seen(self, M: Matrix) -> NDArray[np.bool_]:
-        """Which labels are seen ones; encoders give the same text the same vector only up to rounding."""
-        seen = self.label_vectors_[: self.n_seen_]
-        sizes = np.abs(seen).max(axis=1)
-        found: NDArray[np.bool_] = (cdist(M, seen, "chebyshev") <= ROUNDING * sizes).any(axis=1)
-        return found
 
     def _part_scores(self, i: int, X: Any, M: Matrix) -> Matrix:
         return self._part(i).decision_function(self._features_of(i, X), self._labels_of(i, M))
@@ -288,11 +277,7 @@ class Combination(ScoredTagger):
         known = cls().get_params(deep=False)
         params = {name: value for name, value in json.loads(self.part_params_[i]).items() if name in known}
         part: ZeroShotTagger = cls(**params)
-        prefix = f"{PARTS[i]}__"
-        for name, value in vars(self).items():
-            if name.startswith(prefix):
-                setattr(part, name.removeprefix(prefix), value)
-        return part
+        return recall(self, PARTS[i], part)
 
 
 def _plain(params: dict[str, Any]) -> str:

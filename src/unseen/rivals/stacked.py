@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 
 from unseen.explanation import ExplainedBySeenLabels
 from unseen.rivals._calibration import LogOdds, fit_log_odds, groups, typical_intercept
+from unseen.rivals._known_labels import places_among
 from unseen.rivals._linear import gather, known_images, project
 from unseen.rivals._parts import keep, recall
 from unseen.rivals.transfer import LabelMeanTransfer
@@ -19,7 +19,6 @@ from unseen.taep import TAEP
 from unseen.tagger import Matrix, TrainingProblem
 from unseen.validation import check_count
 
-ROUNDING = 1e-5  # of the largest entry of a vector: what may differ between two calls of an encoder
 MOST_SCORED = 2000  # images of a group: more would not change a handful of coefficients
 
 
@@ -188,7 +187,7 @@ class Stacked(ExplainedBySeenLabels):
 
     def _margin_scores(self, X: Any, M: Matrix) -> Matrix:
         scores = np.empty((X.shape[0], len(M)))
-        places = self._places(M)
+        places = places_among(M, self.embedded_)
         known = places >= 0
         taep, transfer = self.seen_part_, self.unseen_part_
         slope, intercept = self.seen_odds_
@@ -205,20 +204,13 @@ class Stacked(ExplainedBySeenLabels):
         return thresholds
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
-        place = int(self._places(M)[0])
+        place = int(places_among(M, self.embedded_)[0])
         if place < 0:
             transferred: Matrix = self.unseen_odds_[0] * self.unseen_part_._seen_parts(X, M)
             return transferred
         parts: Matrix = self.seen_odds_[0] * self.seen_part_._seen_parts(X, self.embedded_[[place]])
         parts[place] += self._margin_scores(X, M)[0, 0] + self._thresholds(X)[0] - parts.sum()
         return parts
-
-    def _places(self, M: Matrix) -> NDArray[np.intp]:
-        """Place among the seen labels of each label, or -1; a text has the same vector only up to rounding."""
-        distances = cdist(M, self.embedded_, "chebyshev")
-        nearest = distances.argmin(axis=1)
-        close = distances.min(axis=1) <= ROUNDING * np.abs(self.embedded_[nearest]).max(axis=1)
-        return np.where(close, nearest, -1)
 
 
 class _Scores(NamedTuple):
