@@ -83,6 +83,8 @@ def read_notes(path: str | Path) -> dict[str, Any]:
 def _read_header(path: Path) -> Any:
     if not path.is_file():
         raise FileNotFoundError(f"path: there is no model file {str(path)!r}. Pass one of unseen fit, or of save.")
+    with path.open("rb"):  # safetensors calls a file without permission a missing one
+        pass
     with _reading(path), safe_open(path, framework="numpy") as file:
         return json.loads((file.metadata() or {}).get(HEADER, "null"))
 
