@@ -15,7 +15,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks._timing import arguments, by_turns, show, write_json
-from unseen.solvers.row import solve_row
+from unseen.solvers.row import make_scratch, solve_row
 
 SIZES = (10, 81, 200, 925)
 POSITIVES = 3
@@ -34,11 +34,11 @@ def random_row(n_labels: int, is_capped: bool, seed: int = 0):
 
 
 def ours(K, h, t, s):
-    raised = np.empty(2, dtype=np.int64)
+    scratch = make_scratch(len(K))
 
     def run():
         v = np.zeros(len(t))
-        solve_row(K, h, t, s.copy(), v, 1e-9, STEPS, raised, True)
+        solve_row(K, h, t, s.copy(), v, 1e-9, STEPS, scratch, True)
         return v
 
     return run

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unseen.solvers.row import row_loss, solve_row
-
-RAISED = np.empty(2, dtype=np.int64)
+from unseen.solvers.row import make_scratch, row_loss, solve_row
 
 
 def random_row(rng, n_labels, width, h):
@@ -49,7 +47,7 @@ def test_equals_an_independent_qp_solver(seed, newton):
     # A small h lets the caps bind; a large one keeps the optimum inside them.
     K, h, t, s, old = random_row(rng, n_labels, int(rng.integers(1, 6)), float(10.0 ** rng.uniform(-2, 2)))
     v, scores = old.copy(), s.copy()
-    solve_row(K, h, t, scores, v, 1e-12, 100_000, RAISED, newton)
+    solve_row(K, h, t, scores, v, 1e-12, 100_000, make_scratch(len(K)), newton)
     best = reference(K, h, t, s, old)
     assert objective(K, h, t, s, old, v) == pytest.approx(best, rel=1e-6, abs=1e-6)
     np.testing.assert_allclose(scores, s + h * K @ (v - old), rtol=1e-9, atol=1e-9)
@@ -66,7 +64,7 @@ def test_equals_an_independent_qp_solver(seed, newton):
 def test_every_step_is_feasible_and_improves(seed, n_labels, steps, log_h, newton):
     K, h, t, s, old = random_row(np.random.default_rng(seed), n_labels, 3, 10.0**log_h)
     v, scores = old.copy(), s.copy()
-    solve_row(K, h, t, scores, v, 1e-9, steps, RAISED, newton)
+    solve_row(K, h, t, scores, v, 1e-9, steps, make_scratch(len(K)), newton)
     assert np.all(v * t >= 0.0)
     assert np.all(v[t == 0] == 0.0)
     assert v[t > 0].sum() <= 1.0 + 1e-12
@@ -79,7 +77,7 @@ def test_every_step_is_feasible_and_improves(seed, n_labels, steps, log_h, newto
 def test_an_image_of_zeros_puts_its_whole_weight_on_each_side(newton):
     K, t = np.ones((3, 3)), np.array([1, -1, -1], dtype=np.int8)
     v, s = np.zeros(3), np.zeros(3)
-    solve_row(K, 0.0, t, s, v, 1e-9, 100, RAISED, newton)
+    solve_row(K, 0.0, t, s, v, 1e-9, 100, make_scratch(len(K)), newton)
     assert v[0] == 1.0
     assert v[1] + v[2] == -1.0
 

@@ -3,9 +3,9 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from tests.solvers.test_row import RAISED, objective, random_row
+from tests.solvers.test_row import objective, random_row
 
-from unseen.solvers.row import solve_row
+from unseen.solvers.row import make_scratch, solve_row
 from unseen.solvers.row_newton import newton_row
 
 
@@ -31,7 +31,7 @@ def optimum(K, h, t, s):
 def test_the_row_is_exact_to_nine_digits_whether_the_cap_binds_or_not(n_labels, n_dims, h):
     K, h, t, s = free_row(n_labels + n_dims, n_labels, n_dims, h)
     v, scores = np.zeros(n_labels), s.copy()
-    steps = solve_row(K, h, t, scores, v, 1e-10, 1_000_000, RAISED, True)
+    steps = solve_row(K, h, t, scores, v, 1e-10, 1_000_000, make_scratch(len(K)), True)
     assert steps < 1_000_000
     best = optimum(K, h, t, s)
     assert objective(K, h, t, s, np.zeros(n_labels), v) <= best + 1e-9 * max(1.0, abs(best))

@@ -23,6 +23,7 @@ from unseen.solvers.sweep import RowProblems
 __all__ = ["DualSolution", "SparseDuals", "kernel_factor", "least_scale", "primal_and_dual", "solve_dual"]
 
 FIRST_POLISH = 200  # epochs before the first Newton finish; the next ones after twice as many each
+FIRST_ROW_TOL = 1e-2  # to which rows are solved in the first pass; later to a tenth of their mean share of the gap
 CHECK_EVERY = 10  # epochs between true gaps while the running estimate is still above the tolerance
 
 
@@ -97,7 +98,7 @@ def solve_dual(
     floor = least_scale(T)
     primal, dual, V = primal_and_dual(images, problems, duals)
     trace = [(primal, dual)]
-    row_tol = 1e-3
+    row_tol = FIRST_ROW_TOL
     epoch, next_polish = 0, FIRST_POLISH
     while primal - dual > tol * max(primal, floor) and epoch < max_epochs:
         estimate = ascent.visit_all(V, rng, row_tol)

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from unseen.solvers.sweep import DualArrays
 
-FIRST_SLOTS = 8
+FIRST_SLOTS = 16
 
 
 class SparseDuals:
@@ -32,15 +32,10 @@ class SparseDuals:
         self.index = np.hstack([self.index, np.zeros((n_images, more), dtype=np.int32)])
         self.value = np.hstack([self.value, np.zeros((n_images, more))])
 
-    def copy_rows(self, rows: np.typing.NDArray[np.int64]) -> DualArrays:
-        """Return a copy of some rows."""
-        return DualArrays(self.index[rows], self.value[rows], self.count[rows])
-
-    def restore_rows(self, rows: np.typing.NDArray[np.int64], copied: DualArrays, *, keep: int) -> None:
-        """Put back the rows of `copy_rows`, but for the first ``keep`` of them."""
-        restored = rows[keep:]
-        self.index[restored], self.value[restored] = copied.index[keep:], copied.value[keep:]
-        self.count[restored] = copied.count[keep:]
+    def total(self) -> float:
+        """Sum of the absolute values, ``<Psi, T>``."""
+        held = np.arange(self.index.shape[1]) < self.count[:, None]
+        return float(np.abs(self.value[held]).sum())
 
     def replace(self, psi: sp.csr_array) -> None:
         """Take over the non-zeros of a CSR matrix."""

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from unseen.solvers.mapped import CHUNK as CHUNK
 from unseen.solvers.mapped import advise, chunks
-from unseen.solvers.sweep import DualArrays, RowProblems, sweep_csr, sweep_dense, total_loss
+from unseen.solvers.sweep import DualArrays, RowProblems, share_work, sweep_csr, sweep_dense, total_loss
 from unseen.solvers.team import SOLO, Team
 
 Floats = NDArray[np.floating[Any]]
 Rows = NDArray[np.int64]
 
-SMALLEST_BLOCK, LARGEST_BLOCK = 16, 64  # rows of one block of a dense sweep: as many as V has columns, within
+SMALLEST_BLOCK, LARGEST_BLOCK = 24, 64  # rows of one block of a dense sweep: as many as V has columns, within
+LEAST_ROUNDS = 30  # several threads visit rows only if a pass has so many blocks for each
 
 
 class Images(Protocol):
@@ -42,6 +43,9 @@ class Images(Protocol):
     def take(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return some rows, scaled, dense and in float64."""
 
+    def threads_for(self, V: Floats) -> int:
+        """How many threads may visit rows at the same time."""
+
     def sweep(
         self,
         V: Floats,
@@ -51,50 +55,71 @@ class Images(Protocol):
         start: int,
         tol: float,
         max_steps: int,
-    ) -> tuple[int, float, float]:
+        n_threads: int,
+    ) -> tuple[int, bool, float, float]:
         """Run the row solver over some rows, see `unseen.solvers.sweep`."""
 
 
+def _block(V: Floats) -> int:
+    return min(max(SMALLEST_BLOCK, int(V.shape[1])), LARGEST_BLOCK)
+
+
 def _runs(n_rows: int, n_runs: int) -> list[tuple[int, int]]:
-    """Cut the rows into contiguous runs of whole chunks, one a thread."""
-    n_chunks = -(-n_rows // CHUNK)
-    edges = np.linspace(0, n_chunks, min(n_runs, n_chunks) + 1).round().astype(int) * CHUNK
-    return [(int(a), min(int(b), n_rows)) for a, b in pairwise(edges)]
+    """Cut the rows into contiguous runs, one a thread."""
+    return list(pairwise(round(k * n_rows / n_runs) for k in range(n_runs + 1)))
 
 
-def row_scale(X: Any, normalize: bool, *, in_memory: bool = True) -> NDArray[np.float64]:
+def row_scale(X: Any, normalize: bool, *, in_memory: bool = True, team: Team = SOLO) -> NDArray[np.float64]:
     """Return ``1 / |x_i|`` for each row (1 for a row of zeros), or ones when nothing is to be normalised."""
     n_rows = X.shape[0]
     scale = np.ones(n_rows)
     if not normalize:
         return scale
-    for start in range(0, n_rows, CHUNK):
-        chunk = X[start : start + CHUNK]
-        # Squares are taken relative to the largest entry of the row, so that none overflows or vanishes.
-        peak = abs(chunk).max(axis=1)
-        peak = (peak.toarray() if sp.issparse(peak) else peak).ravel()
-        _check_range(peak, start)
-        peak[peak == 0.0] = 1.0
-        if sp.issparse(chunk):
-            relative = sp.diags_array(1.0 / peak) @ chunk
-            squared = np.asarray(relative.multiply(relative).sum(axis=1), dtype=np.float64).ravel()
-        else:
-            relative = chunk / peak[:, None]
-            squared = np.einsum("ij,ij->i", relative, relative, dtype=np.float64)
-        scale[start : start + CHUNK] = 1.0 / peak / np.sqrt(np.where(squared > 0.0, squared, 1.0))
-        if not in_memory:
-            advise(X, slice(start, min(start + CHUNK, n_rows)), "MADV_DONTNEED")
+
+    def fill(run: tuple[int, int]) -> None:
+        for rows in chunks(*run):
+            # Squares are taken relative to the largest entry of the row, so that none overflows or vanishes.
+            peak, squared = _sparse_lengths(X[rows]) if sp.issparse(X) else _dense_lengths(np.asarray(X[rows]))
+            _check_range(peak, X.dtype, rows.start)
+            scale[rows] = 1.0 / np.where(peak > 0.0, peak * np.sqrt(squared), 1.0)
+            if not in_memory:
+                advise(X, rows, "MADV_DONTNEED")
+
+    team.map(fill, _runs(n_rows, team.size))
     return scale
 
 
-def _check_range(peak: Floats, start: int) -> None:
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nnan", "nsz"})
+def _dense_lengths(X):  # type: ignore[no-untyped-def]
+    """Largest absolute entry of each row, and the squared length relative to it."""
+    peak, squared = np.zeros(X.shape[0]), np.zeros(X.shape[0])
+    for i in range(X.shape[0]):
+        largest = abs(X[i, 0])
+        for j in range(X.shape[1]):
+            largest = max(largest, abs(X[i, j]))
+        peak[i] = largest
+        if largest > 0.0:
+            total, inverse = 0.0, 1.0 / peak[i]
+            for j in range(X.shape[1]):
+                total += (X[i, j] * inverse) ** 2
+            squared[i] = total
+    return peak, squared
+
+
+def _sparse_lengths(X: sp.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    peak = abs(X).max(axis=1).toarray().ravel().astype(np.float64)
+    relative = sp.diags_array(1.0 / np.where(peak > 0.0, peak, 1.0)) @ X.astype(np.float64)
+    return peak, np.asarray(relative.multiply(relative).sum(axis=1)).ravel()
+
+
+def _check_range(peak: NDArray[np.float64], dtype: np.dtype[Any], start: int) -> None:
     """Refuse rows so large or so small that products in their own dtype would overflow or vanish."""
-    most = 1e30 if peak.dtype == np.float32 else 1e300
+    most = 1e30 if dtype == np.float32 else 1e300
     outside = (peak > most) | ((peak < 1.0 / most) & (peak > 0.0))
     if outside.any():
         i = int(np.flatnonzero(outside)[0])
         raise ValueError(
-            f"X: the largest entry of row {start + i} is {peak[i]:g}, out of the range in which {peak.dtype} rows "
+            f"X: the largest entry of row {start + i} is {peak[i]:g}, out of the range in which {dtype} rows "
             f"can be normalised. Rescale X."
         )
 
@@ -115,10 +140,13 @@ class DenseImages:
         """Squared lengths of the scaled rows."""
         if self._squared_norms is None:
             norms = np.empty(self.n_rows)
-            for rows in chunks(0, self.n_rows):
-                chunk = self.X[rows] * self.scale[rows, None]
-                norms[rows] = np.einsum("ij,ij->i", chunk, chunk, dtype=np.float64)
-                self._release(rows)
+
+            def fill(run: tuple[int, int]) -> None:
+                for rows in chunks(*run):
+                    norms[rows] = _squared_lengths(self.X[rows], self.scale[rows])
+                    self._release(rows)
+
+            self.team.map(fill, _runs(self.n_rows, self.team.size))
             self._squared_norms = norms  # only when complete: several threads may ask at once
         return self._squared_norms
 
@@ -142,10 +170,11 @@ class DenseImages:
     def loss(self, V: Floats, problems: RowProblems) -> float:
         """Return the sum of the losses at the margin scores ``X V A'``."""
 
-        def loss_of(rows: slice) -> float:
-            return float(total_loss(self._project_chunk(rows, V) @ problems.At, problems.T[rows]))
+        def loss_of(run: tuple[int, int]) -> float:
+            parts = ((self._project_chunk(rows, V), problems.T[rows]) for rows in chunks(*run))
+            return sum(float(total_loss(Z @ problems.At, T)) for Z, T in parts)
 
-        return sum(self.team.map(loss_of, chunks(0, self.n_rows)))
+        return sum(self.team.map(loss_of, _runs(self.n_rows, self.team.size)))
 
     def gather(self, weights: Floats | sp.csr_array) -> NDArray[np.float64]:
         """Return ``X' weights`` in float64 (products in the dtype of X, sums of chunks in float64)."""
@@ -167,6 +196,10 @@ class DenseImages:
         """Return some rows, scaled, dense and in float64."""
         return np.asarray(self.X[rows] * self.scale[rows, None], dtype=np.float64)
 
+    def threads_for(self, V: Floats) -> int:
+        """Return the size of the team, or one where so many blocks at once were no small part of the images."""
+        return self.team.size if self.n_rows >= LEAST_ROUNDS * self.team.size * _block(V) else 1
+
     def sweep(
         self,
         V: Floats,
@@ -176,12 +209,19 @@ class DenseImages:
         start: int,
         tol: float,
         max_steps: int,
-    ) -> tuple[int, float, float]:
+        n_threads: int,
+    ) -> tuple[int, bool, float, float]:
         """Run the row solver over some rows, see `unseen.solvers.sweep`."""
-        block = min(max(SMALLEST_BLOCK, V.shape[1]), LARGEST_BLOCK)
-        return sweep_dense(  # type: ignore[no-any-return]
-            self.X, self.scale, self.squared_norms, problems, duals, order, start, V, block, tol, max_steps
-        )
+        shared, block = share_work(n_threads, V), _block(V)
+        scale, norms = self.scale, self.squared_norms
+
+        def run(k: int) -> tuple[int, bool, float, float]:
+            return sweep_dense(  # type: ignore[no-any-return]
+                k, shared, block, self.X, scale, norms, problems, duals, order, start, V, tol, max_steps
+            )
+
+        stopped, crowded, gaps, gains = zip(*self.team.each(run, n_threads), strict=True)
+        return stopped[0], crowded[0], sum(gaps), sum(gains)
 
 
 class MappedImages(DenseImages):
@@ -220,6 +260,18 @@ def _gather_sparse(X, scale, indptr, indices, data, total):  # type: ignore[no-u
                 total[label, j] += weight * X[i, j]
 
 
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _squared_lengths(X, scale):  # type: ignore[no-untyped-def]
+    """Squared lengths of the scaled rows."""
+    squared = np.empty(X.shape[0])
+    for i in range(X.shape[0]):
+        total = 0.0
+        for j in range(X.shape[1]):
+            total += np.float64(X[i, j] * scale[i]) ** 2
+        squared[i] = total
+    return squared
+
+
 class SparseImages:
     """Rows of a CSR matrix."""
 
@@ -253,6 +305,10 @@ class SparseImages:
         """Return some rows, scaled, dense and in float64."""
         return np.asarray(self.X[rows].toarray() * self.scale[rows, None], dtype=np.float64)
 
+    def threads_for(self, V: Floats) -> int:
+        """Return one: a sparse row is little work, its changes of V are scattered."""
+        return 1
+
     def sweep(
         self,
         V: Floats,
@@ -262,7 +318,8 @@ class SparseImages:
         start: int,
         tol: float,
         max_steps: int,
-    ) -> tuple[int, float, float]:
+        n_threads: int,
+    ) -> tuple[int, bool, float, float]:
         """Run the row solver over some rows, see `unseen.solvers.sweep`."""
         X = self.X
         return sweep_csr(  # type: ignore[no-any-return]
@@ -272,7 +329,7 @@ class SparseImages:
 
 def as_images(X: Any, *, normalize: bool, team: Team = SOLO, in_memory: bool = True) -> Images:
     """Wrap a validated matrix for the solvers; ``in_memory=False`` leaves a memory-mapped one in its file."""
-    scale = row_scale(X, normalize, in_memory=in_memory)
+    scale = row_scale(X, normalize, in_memory=in_memory, team=team)
     if sp.issparse(X):
         return SparseImages(X, scale, team)
     return DenseImages(X, scale, team) if in_memory else MappedImages(X, scale, team)

@@ -12,6 +12,8 @@ Pairwise steps find the labels that matter; where the caps do not bind they clos
 `unseen.solvers.row_newton` jumps to them. With many labels both work on the few that are in use or wrong.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -20,8 +22,40 @@ from unseen.solvers.row_newton import newton_row
 SLACK = -1
 FLAT = 1e-14  # a pair of labels whose kernel vectors coincide: the objective is linear along it
 FEW_LABELS = 24  # up to here the pairwise steps look at all labels
-NEWCOMERS = 8  # labels that a working set takes in on each side beyond those in use
+NEWCOMERS = 4  # labels that a working set takes in on each side beyond those in use
 PATIENCE = 30  # pairwise steps before a Newton step is tried, and between two of them
+
+
+class Scratch(NamedTuple):
+    """Work arrays of `solve_row`: allocated once for many rows, since that costs as much as a pairwise step."""
+
+    raised: Any
+    used: Any
+    chosen: Any
+    K: Any
+    t: Any
+    s: Any
+    v: Any
+    worst: Any
+    gradients: Any
+    found: Any
+
+
+@njit(cache=True)
+def make_scratch(n_labels):
+    """Work arrays for rows of so many labels."""
+    return Scratch(
+        np.empty(2, np.int64),
+        np.empty(2),
+        np.empty(n_labels, np.int64),
+        np.empty(n_labels * n_labels),
+        np.empty(n_labels, np.int8),
+        np.empty(n_labels),
+        np.empty(n_labels),
+        np.empty((2, NEWCOMERS), np.int64),
+        np.empty((2, NEWCOMERS)),
+        np.empty(2, np.int64),
+    )
 
 
 @njit(cache=True, inline="always")
@@ -128,12 +162,11 @@ def _pairwise(K, h, t, s, v, used, tol, max_steps, raised):
 
 
 @njit(cache=True)
-def _working_set(t, s, v, chosen):
-    """Fill ``chosen`` with the labels in use and the worst `NEWCOMERS` of each side; return their number."""
+def _working_set(t, s, v, scratch):
+    """Choose the labels in use and the worst `NEWCOMERS` of each side; return their number."""
+    chosen, worst, gradients, found = scratch.chosen, scratch.worst, scratch.gradients, scratch.found
     n_chosen = 0
-    worst = np.empty((2, NEWCOMERS), np.int64)
-    gradients = np.empty((2, NEWCOMERS))
-    found = np.zeros(2, np.int64)
+    found[:] = 0
     for c in range(t.shape[0]):
         if v[c] != 0.0:
             chosen[n_chosen] = c
@@ -162,11 +195,11 @@ def _working_set(t, s, v, chosen):
 
 
 @njit(cache=True)
-def _solve_on(chosen, K, h, t, s, v, used, tol, max_steps, raised):
-    """Solve the row for the chosen labels only, then bring the scores of all labels up to date."""
-    m = chosen.shape[0]
-    K_part, t_part = np.empty((m, m)), np.empty(m, t.dtype)
-    s_part, v_part = np.empty(m), np.empty(m)
+def _solve_on(m, K, h, t, s, v, tol, max_steps, scratch):
+    """Solve the row for the ``m`` chosen labels only, then bring the scores of all labels up to date."""
+    chosen, used, raised = scratch.chosen, scratch.used, scratch.raised
+    K_part = scratch.K[: m * m].reshape(m, m)
+    t_part, s_part, v_part = scratch.t[:m], scratch.s[:m], scratch.v[:m]
     for i in range(m):
         t_part[i], s_part[i], v_part[i] = t[chosen[i]], s[chosen[i]], v[chosen[i]]
         for j in range(m):
@@ -190,16 +223,17 @@ def _solve_on(chosen, K, h, t, s, v, used, tol, max_steps, raised):
 
 
 @njit(cache=True)
-def solve_row(K, h, t, s, v, tol, max_steps, raised, newton):
+def solve_row(K, h, t, s, v, tol, max_steps, scratch, newton):
     """Solve one row problem, in place; return the number of pairwise steps taken.
 
     ``v`` enters as the old row and leaves as the new one; ``s`` are its margin scores, before and after;
-    ``raised`` is an integer work array of two. ``newton`` is True, or None for pairwise steps alone, which are
+    ``scratch`` comes from `make_scratch`. ``newton`` is True, or None for pairwise steps alone, which are
     compiled far sooner. The answer satisfies the optimality conditions to ``tol`` in the
     gradient unless ``max_steps`` ran out (a caller that comes back to the row loses nothing by that: every
     step improves the dual).
     """
-    used = np.zeros(2)
+    used, raised = scratch.used, scratch.raised
+    used[:] = 0.0
     for c in range(t.shape[0]):
         if v[c] > 0.0:
             used[0] += v[c]
@@ -207,14 +241,13 @@ def solve_row(K, h, t, s, v, tol, max_steps, raised, newton):
             used[1] -= v[c]
     if newton is None:  # of a type of its own, so that the rest is not even compiled
         return _pairwise(K, h, t, s, v, used, tol, max_steps, raised)
-    chosen = np.empty(t.shape[0], np.int64)
     steps = 0
     while steps < max_steps:
         positive, negative = _violations(t, s, v, used, raised)
         if positive <= tol and negative <= tol:
             break
-        n_chosen = _working_set(t, s, v, chosen)
-        taken = _solve_on(chosen[:n_chosen], K, h, t, s, v, used, tol, max_steps - steps, raised)
+        n_chosen = _working_set(t, s, v, scratch)
+        taken = _solve_on(n_chosen, K, h, t, s, v, tol, max_steps - steps, scratch)
         if taken == 0:
             break
         steps += taken

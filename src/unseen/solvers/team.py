@@ -25,6 +25,13 @@ class Team:
         """Return the results in the order of the parts."""
         return list(map(function, parts) if self._pool is None else self._pool.map(function, parts))
 
+    def each(self, function: Callable[[int], Result], n_members: int) -> list[Result]:
+        """Run ``function(k)`` for the first members at the same time: they may wait for each other."""
+        if self._pool is None or n_members == 1:
+            return [function(0)]
+        others = [self._pool.submit(function, k) for k in range(1, n_members)]
+        return [function(0), *(other.result() for other in others)]
+
     def __enter__(self) -> Self:
         return self
 
