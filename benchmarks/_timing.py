@@ -61,8 +61,8 @@ def learnable(n: int, d: int, n_labels: int, rank: int, seed: int = 0):
     """Features like those of a network, targets, and the label kernel, in the likeness of PASCAL VOC.
 
     Labels follow a Zipf law. A feature is what is left above zero of patterns of the labels shown, clutter of
-    a few dimensions and noise: the mean cosine of two images, the share of free duals and the passes to a gap are then
-    near those of ResNet50 features of VOC2007.
+    a few dimensions and noise: the mean cosine of two images, the share of free duals and the passes to a gap are
+    then near those of ResNet50 features of VOC2007.
     """
     rng = np.random.default_rng(seed)
     C = rng.standard_normal((n_labels, rank))

@@ -34,23 +34,29 @@ def read_vectors(path: Path):
 
 
 def generate(folder: Path, n: int, d: int, seen, seed: int = 0):
-    """Features on disk and annotations: labels of a Zipf law, features that show them, and noise."""
+    """Features on disk and annotations: labels of a Zipf law, and features as in `benchmarks._timing.learnable`.
+
+    The pattern of a label follows from its vector, so that like labels look alike.
+    """
     rng = np.random.default_rng(seed)
-    C = seen - seen.mean(axis=0)
+    C = (seen - seen.mean(axis=0)).astype(np.float32)
     C /= np.linalg.norm(C, axis=1, keepdims=True)
-    shown_as = rng.standard_normal((C.shape[1], d), dtype=np.float32) / np.float32(np.sqrt(C.shape[1]))
+    patterns = C @ rng.standard_normal((C.shape[1], d), dtype=np.float32)
+    clutter = rng.standard_normal((60, d), dtype=np.float32) / np.float32(np.sqrt(60))
     frequency = 1.0 / (np.arange(len(seen)) + 10.0)
-    frequency *= LABELS_AN_IMAGE / frequency.sum()
+    frequency /= frequency.sum()
     path = folder / f"X_{n}_{d}.npy"
     X = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(n, d))
     Y = np.zeros((n, len(seen)), dtype=np.int8)
     for start in range(0, n, CHUNK):
         stop = min(start + CHUNK, n)
-        shown = rng.random((stop - start, len(seen))) < frequency
-        shown[np.arange(stop - start), rng.choice(len(seen), stop - start, p=frequency / frequency.sum())] = True
+        shown = rng.random((stop - start, len(seen))) < (LABELS_AN_IMAGE - 1.0) * frequency
+        shown[np.arange(stop - start), rng.choice(len(seen), stop - start, p=frequency)] = True
         Y[start:stop] = shown
-        signal = (shown.astype(np.float32) @ C.astype(np.float32)) @ shown_as
-        X[start:stop] = np.maximum(signal + rng.standard_normal(signal.shape, dtype=np.float32), 0.0)
+        signal = shown.astype(np.float32) @ patterns
+        signal += rng.standard_normal((stop - start, 60), dtype=np.float32) @ clutter
+        signal += 0.5 * rng.standard_normal(signal.shape, dtype=np.float32) - np.float32(0.7)
+        X[start:stop] = np.maximum(signal, 0.0)
         advise(X, slice(start, stop), "MADV_DONTNEED")  # written to the file: not in the peak of the fit
     X.flush()
     return path, Y
@@ -85,7 +91,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=161_789)
     parser.add_argument("--features", type=int, default=4096)
     parser.add_argument("--rank", type=int, default=50)
-    parser.add_argument("--beta", type=float, default=10.0)
+    parser.add_argument("--beta", type=float, default=100.0, help="as strong an image as 2.3 on VOC2007")
     parser.add_argument("--tol", type=float, default=1e-2)
     parser.add_argument("--memory", default="full", choices=("full", "low"))
     parser.add_argument("--n-jobs", type=int, default=2)
