@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
+from unseen.dask_rows import is_dask, known_rows
+from unseen.dask_training import spread
 from unseen.explanation import ExplainedBySeenLabels, Explanation, largest_first
+from unseen.solvers.distributed import DistributedProblem, Parts
 from unseen.solvers.images import as_images, row_scale
 from unseen.solvers.mapped import check_mapped, is_mapped_matrix
 from unseen.solvers.projection import (
+    LocalProblem,
     ProjectionFit,
     ProjectionProblem,
     Start,
@@ -27,7 +32,7 @@ from unseen.solvers.projection import (
 from unseen.solvers.regulariser import projection_regulariser
 from unseen.solvers.team import Team
 from unseen.tagger import Matrix, TrainingProblem
-from unseen.validation import check_choice, check_count, check_flag, check_generator, check_number
+from unseen.validation import Annotations, check_choice, check_count, check_flag, check_generator, check_number
 
 __all__ = ["TAEP", "Explanation"]
 
@@ -73,11 +78,15 @@ class TAEP(ExplainedBySeenLabels):
     random_state : int, RandomState or None, default=0
         Order in which images are visited. The same seed and number of threads give the same bits.
     n_jobs : int, optional
-        Threads that visit the images during `fit`; None means 1, -1 all cores. The certificate holds for any
-        number; the solution differs within it.
+        Threads that visit the images during `fit` (those of a sparse X, and few of them, are visited by one); None
+        means 1, -1 all cores. The certificate holds for any number; the solution differs within it.
     memory : {"full", "low"}, default="full"
         "low" keeps a memory-mapped X (C-contiguous float32 or float64) in its file: chunks of 4096 images are read
         in random order, and their images visited in random order, instead of all images in random order.
+    engine : {"local", "dask"}, default="local"
+        "dask" trains on the workers of the current Dask client, a part of the images on each of their threads; a
+        Dask array or data frame as X does so anyway. The certificate is the same, and the solution differs within
+        it; the same seed and number of parts give the same bits. `n_jobs` has no part in it.
     warm_start : bool, default=False
         Begin at the projection and the duals of the fit before, if it had as many images, labels and dimensions:
         for a path over beta, gamma or lam. The certificate does not depend on the start. Not for "alternating".
@@ -143,6 +152,7 @@ class TAEP(ExplainedBySeenLabels):
         random_state: Any = 0,
         n_jobs: int | None = None,
         memory: Literal["full", "low"] = "full",
+        engine: Literal["local", "dask"] = "local",
         warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
@@ -159,6 +169,7 @@ class TAEP(ExplainedBySeenLabels):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.memory = memory
+        self.engine = engine
         self.warm_start = warm_start
         self.verbose = verbose
 
@@ -221,7 +232,7 @@ class TAEP(ExplainedBySeenLabels):
         # Threads visit different images; inside the products of a sweep, which are small, they would only wait.
         with threadpool_limits(limits=1), Team(_n_threads(self.n_jobs)) as team:
             task, basis = self._task(problem, team)
-            fit = self._solve(task, rng, self._earlier_fit(task, basis))
+            fit = self._solve(task, rng, self._earlier_fit((problem.X.shape[0], len(task.C)), basis))
             self._store(task, basis, fit)
         if fit.relative_gap > self.tol:
             advice = (
@@ -254,19 +265,24 @@ class TAEP(ExplainedBySeenLabels):
             )
         basis, C = _span(np.vstack([problem.seen, problem.unseen]))
         null = n_dims - C.shape[1]
-        n_images = int(np.count_nonzero(problem.T.any(axis=1))) if scaling == "scale-free" else None
+        n_images = _n_annotated(problem) if scaling == "scale-free" else None
         B = projection_regulariser(
             C, n_seen, problem.relations, gamma=gamma, lam=lam, rank=rank, null=null, n_images=n_images
         )
+        if isinstance(problem.X, Parts):
+            return DistributedProblem(C[:n_seen], B, beta, rank, null, problem.X), basis
         in_file = self.memory == "low" and is_mapped_matrix(problem.X)
         images = as_images(problem.X, normalize=self.normalize_, team=team, in_memory=not in_file)
-        return ProjectionProblem(images, problem.T, C[:n_seen], B, beta, rank, null), basis
+        return LocalProblem(C[:n_seen], B, beta, rank, null, images, problem.T), basis
 
-    def _earlier_fit(self, task: ProjectionProblem, basis: Matrix) -> Start | None:
-        """Where the last fit ended, in coordinates of the present label vectors; None for a start from nothing."""
+    def _earlier_fit(self, shape: tuple[int, int], basis: Matrix) -> Start | None:
+        """Where the last fit ended, in coordinates of the present label vectors; None for a start from nothing.
+
+        ``shape`` is the number of images and of seen labels.
+        """
         if not check_flag(self.warm_start, "warm_start") or not hasattr(self, "duals_"):
             return None
-        if self.duals_.shape != task.T.shape or len(self.projection_) != len(basis):
+        if self.duals_.shape != shape or len(self.projection_) != len(basis):
             return None
         root = basis.T @ self.projection_
         return Start(root @ root.T, self.duals_)
@@ -281,6 +297,30 @@ class TAEP(ExplainedBySeenLabels):
         fit = solve_convex(task, rng, start=start, **options)
         return round_to_rank(task, fit, rng, tol=self.tol) if solver == "rounded" else fit
 
+    def _check_data(self, X: Any, Y: Any) -> tuple[Any, Annotations]:
+        if check_choice(self.engine, "engine", ("local", "dask")) == "local" and not is_dask(X):
+            return super()._check_data(X, Y.compute() if is_dask(Y) else Y)
+        if check_choice(self.memory, "memory", ("full", "low")) == "low":
+            raise ValueError(
+                "memory: 'low' keeps X in a file of this machine, but engine='dask' puts it on the workers. Pass "
+                "memory='full', and X as a Dask array whose chunks the workers read."
+            )
+        if is_dask(X):
+            columns = getattr(X, "_meta", None) if hasattr(X, "columns") else None
+            X = known_rows(X, "X")
+            if X.ndim != 2:
+                raise ValueError(f"X: expected a matrix (n_images, n_features), got an array of shape {X.shape}.")
+            names = np.empty((0, X.shape[1])) if columns is None else columns
+            validate_data(self, names, reset=True, skip_check_array=True)
+        else:
+            X = self._check_images(X, reset=True)
+        return spread(X, Y, normalize=self.normalize_)
+
+    def _scorer(self) -> Self:
+        scorer = super()._scorer()
+        del scorer.duals_, scorer.moments_  # of the size of the training set; scores do without
+        return scorer
+
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:
         is_low = check_choice(self.memory, "memory", ("full", "low")) == "low"
         if is_low and is_mapped_matrix(X):
@@ -292,7 +332,7 @@ class TAEP(ExplainedBySeenLabels):
         kept = weights > 1e-9
         root = vectors[:, kept] * np.sqrt(weights[kept])
         self.duals_ = fit.duals.tocsr()
-        self.moments_ = np.ascontiguousarray(task.images.gather(self.duals_) / task.beta)
+        self.moments_ = np.ascontiguousarray(fit.duals.moments().sums.T / task.beta)
         self.projection_ = basis @ root
         self.visual_projection_ = self.moments_ @ (task.C @ root)
         self.threshold_weights_ = -self.moments_.sum(axis=1)
@@ -322,6 +362,13 @@ class TAEP(ExplainedBySeenLabels):
         product = np.asarray(X @ weights.astype(X.dtype), dtype=np.float64)
         product *= row_scale(X, self.normalize_)[:, None]
         return product
+
+
+def _n_annotated(problem: TrainingProblem) -> int:
+    """Number of images of which anything is known."""
+    if isinstance(problem.X, Parts):
+        return problem.X.n_annotated
+    return int(np.count_nonzero(problem.T.any(axis=1)))
 
 
 def _n_threads(n_jobs: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -13,7 +14,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unseen import persistence
+from unseen.dask_rows import is_dask, over_partitions, tags_by_partition
 from unseen.validation import (
+    Annotations,
     Labels,
     check_annotations,
     check_count,
@@ -111,8 +114,12 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (n_images, n_labels)
-            Of shape (n_images,) after a fit on a vector of two classes.
+            Of shape (n_images,) after a fit on a vector of two classes. Of a Dask array or data frame X, here and
+            in `threshold` and `predict`, a Dask array, computed partition by partition.
         """
+        if is_dask(X):
+            lazy: Matrix = over_partitions(self._scorer(), "decision_function", X, labels=labels)
+            return lazy
         _, scores = self._named_scores(X, labels)
         is_binary = self.single_label_ and len(self.classes_) == 2
         return scores.ravel() if is_binary and labels is None else scores
@@ -130,6 +137,9 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         ndarray of shape (n_images,)
         """
         check_is_fitted(self)
+        if is_dask(X):
+            lazy: Matrix = over_partitions(self._scorer(), "threshold", X)
+            return lazy
         return self._thresholds(self._check_images(X))
 
     def predict(self, X: Any, labels: Any = None, top: int | None = None) -> NDArray[Any]:
@@ -151,6 +161,9 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
             of shape (n_images,).
         """
         top = None if top is None else check_count(top, "top")
+        if is_dask(X):
+            lazy: NDArray[Any] = over_partitions(self._scorer(), "predict", X, labels=labels, top=top)
+            return lazy
         _, scores = self._named_scores(X, labels)
         if self.single_label_ and labels is None and top is None:
             best = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0.0).astype(np.intp)
@@ -176,9 +189,13 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         Returns
         -------
         list of list of Tag
-            Pairs (name, score); a score above 0 is above the image's threshold.
+            Pairs (name, score); a score above 0 is above the image's threshold. Of a Dask array or data frame X, a
+            Dask bag with an item an image.
         """
         top = check_count(top, "top")
+        if is_dask(X):
+            lazy: list[list[Tag]] = tags_by_partition(self._scorer(), X, labels=labels, top=top)
+            return lazy
         names, scores = self._named_scores(X, "all" if labels is None else labels)
         best = _best_first(scores)[:, :top]
         return [[Tag(names[c], float(row[c])) for c in order] for row, order in zip(scores, best, strict=True)]
@@ -258,8 +275,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
     def _check_problem(self, X: Any, Y: Any, seen: Any, unseen: Any, relations: Any) -> TrainingProblem:
         """Validate all that was given to `fit`, and learn the classes and the labels."""
         self.normalize_ = check_flag(self.normalize, "normalize")
-        X = self._check_images(X, reset=True)
-        T, column_names, classes = check_annotations(Y, X.shape[0])
+        X, (T, column_names, classes) = self._check_data(X, Y)
         self.single_label_ = classes is not None
         self.classes_ = np.arange(T.shape[1]) if classes is None else classes
         self._set_labels(T.shape[1], column_names, seen, unseen)
@@ -272,7 +288,20 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
             relations=None if relations is None else check_relations(relations, names),
         )
 
+    def _check_data(self, X: Any, Y: Any) -> tuple[Any, Annotations]:
+        X = self._check_images(X, reset=True)
+        return X, check_annotations(Y, X.shape[0])
+
+    def _scorer(self) -> Self:
+        """A copy that scores alike, to be sent to where images are."""
+        return copy(self)
+
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:
+        if is_dask(X):
+            raise ValueError(
+                f"X: a Dask {type(X).__name__} was given, which {type(self).__name__} can score, but not learn "
+                f"from or explain. Pass X.compute(); TAEP learns from it as it is."
+            )
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
         if not sp.issparse(X):
             return X

@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 
 from unseen.solvers.images import as_images
-from unseen.solvers.projection import ProjectionProblem
+from unseen.solvers.projection import LocalProblem
 
 
 def random_targets(rng, n, n_labels):
@@ -31,7 +31,7 @@ def random_problem(
     X[3] = 0.0
     C = rng.standard_normal((n_seen + n_unseen, n_dims))
     B = rng.standard_normal((n_dims, n_dims))
-    return ProjectionProblem(
+    return LocalProblem(
         images=as_images(X, normalize=False),
         T=learnable_targets(rng, X, C[:n_seen]) if learnable else random_targets(rng, n, n_seen),
         C=C[:n_seen],

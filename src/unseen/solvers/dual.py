@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -52,15 +53,26 @@ def least_scale(T: NDArray[np.int8]) -> float:
 
 
 def kernel_factor(K: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Thinnest ``A`` with ``A A' = K``: a sweep costs in proportion to its width."""
-    eigenvalues, vectors = np.linalg.eigh(K)
-    kept = eigenvalues > 1e-12 * max(eigenvalues[-1], 0.0)
-    return np.ascontiguousarray(vectors[:, kept] * np.sqrt(eigenvalues[kept]))
+    """Thinnest ``A`` with ``A A' = K``: a sweep costs in proportion to its width.
+
+    A Cholesky factor with pivots, which stops at the rank of K: with thousands of labels that is far below their
+    number.
+    """
+    factor, order, rank, _ = scipy.linalg.lapack.dpstrf(K, lower=1, tol=1e-12 * max(K.diagonal().max(), 0.0))
+    A = np.empty((len(K), max(rank, 1)))
+    A[order - 1] = np.tril(factor)[:, : A.shape[1]]
+    return A
 
 
 def row_problems(images: Images, T: NDArray[np.int8], K: NDArray[np.float64], beta: float) -> RowProblems:
     """What the row problems share, for a label kernel."""
-    A = kernel_factor(K)
+    return factored_problems(images, T, kernel_factor(K), K, beta)
+
+
+def factored_problems(
+    images: Images, T: NDArray[np.int8], A: NDArray[np.float64], K: NDArray[np.float64], beta: float
+) -> RowProblems:
+    """What the row problems share, for a label kernel ``K = A A'``."""
     newton = True if len(K) > FEW_LABELS else None
     return RowProblems(T, A, np.ascontiguousarray(A.T, dtype=images.dtype), K, beta, newton)
 

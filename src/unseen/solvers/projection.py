@@ -9,6 +9,7 @@ objective of *every* projection, whatever its U: the certificate of the whole fi
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,8 +20,8 @@ from numpy.typing import NDArray
 
 from unseen.solvers import fantope
 from unseen.solvers.bundle import add_plane, nearest_compromise
-from unseen.solvers.dual import DualSolution, least_scale, solve_dual
-from unseen.solvers.duals import SparseDuals
+from unseen.solvers.dual import DualSolution
+from unseen.solvers.dual_problem import DualProblem, LocalDual, Moments
 from unseen.solvers.images import Images
 
 Matrix = NDArray[np.float64]
@@ -29,14 +30,13 @@ Progress = Callable[[int, float, float], None]
 LOOSEST_INNER_TOL = 0.05
 SERIOUS = 0.1  # share of the predicted decrease that makes a trial the new centre
 GOLDEN = 0.381966
+STAY_COLD, STAY_WARM = 0.5, 2.0  # how dear a step away from the first centre is: more so near the answer
 
 
 @dataclass(frozen=True)
-class ProjectionProblem:
+class ProjectionProblem(ABC):
     """Minimise ``g(P)`` over the Fantope of the given rank (in coordinates of the span of all label vectors)."""
 
-    images: Images
-    T: NDArray[np.int8]
     C: Matrix  # seen label vectors, (n_seen, k)
     B: Matrix  # regulariser of the projection, (k, k)
     beta: float
@@ -47,6 +47,22 @@ class ProjectionProblem:
         """``K = C P C' + 11'``."""
         K: Matrix = self.C @ P @ self.C.T + 1.0
         return K
+
+    @abstractmethod
+    def start_duals(self, rng: np.random.Generator) -> DualProblem:
+        """The duals at zero, wherever the images are."""
+
+
+@dataclass(frozen=True)
+class LocalProblem(ProjectionProblem):
+    """All images on this machine."""
+
+    images: Images
+    T: NDArray[np.int8]
+
+    def start_duals(self, rng: np.random.Generator) -> LocalDual:
+        """The duals at zero."""
+        return LocalDual(self.images, self.T, self.beta, rng)
 
 
 def gap_scale(objective: float, data_part: float, least: float) -> float:
@@ -63,7 +79,7 @@ class ProjectionFit:
     """A projection with its duals, and what is known of its quality."""
 
     P: Matrix
-    duals: SparseDuals
+    duals: DualProblem
     objective: float
     lower_bound: float
     inner: DualSolution
@@ -119,39 +135,37 @@ def _best_mixture(a: _DualPoint, b: _DualPoint, problem: ProjectionProblem) -> _
     return at(share)._replace(moments=(1.0 - share) * a.moments + share * b.moments)
 
 
+def _point(moments: Moments) -> _DualPoint:
+    return _DualPoint(moments.gain, moments.sums, moments.sums @ moments.sums.T)
+
+
 class _Oracle:
     """Evaluates g, keeps the duals warm, and the best lower bound that any mixture of duals has given."""
 
     def __init__(self, problem: ProjectionProblem, rng: np.random.Generator) -> None:
         self.problem = problem
-        self.rng = rng
-        self.duals = SparseDuals(*problem.T.shape)
+        self.duals = problem.start_duals(rng)
         self.n_epochs = 0
         self.lower_bound = -np.inf
         self._best: _DualPoint | None = None
-        self._least = least_scale(problem.T)
         self.inner: DualSolution
 
     def __call__(self, P: Matrix, tol: float) -> tuple[float, float, Matrix]:
         """Return the objective at P (an upper bound of g(P), tight to ``tol``) and a plane below g."""
         problem = self.problem
-        K = problem.label_kernel(P)
-        self.inner = solve_dual(problem.images, problem.T, K, problem.beta, self.duals, self.rng, tol=tol)
+        self.inner = self.duals.solve(problem.label_kernel(P), tol)
         self.n_epochs += self.inner.n_epochs
-        point = self._point(self.duals.tocsr())
+        point = _point(self.duals.moments())
         self._best = point if self._best is None else _best_mixture(self._best, point, problem)
         self.lower_bound = max(self.lower_bound, self._best.bound(problem))
         height, S = point.plane(problem)
         return self.inner.primal + float(np.vdot(P, problem.B)), height, S
 
-    def _point(self, psi: sp.csr_array) -> _DualPoint:
-        moments = self.problem.images.gather(psi).T
-        return _DualPoint(float(np.abs(psi.data).sum()), moments, moments @ moments.T)
-
     def begin(self, start: Start) -> Matrix:
         """Take over the duals, shortened to the best multiple at this beta (a longer one might break a cap)."""
         P = fantope.project(start.P, self.problem.rank, self.problem.null)
-        point = self._point(start.psi)
+        self.duals.replace(start.psi)
+        point = _point(self.duals.moments())
         energy = float(np.vdot(point.N, self.problem.label_kernel(P))) / self.problem.beta
         self.duals.replace(start.psi * min(1.0, point.gain / energy if energy > 0.0 else 1.0))
         return P
@@ -162,7 +176,7 @@ class _Oracle:
 
     def scale(self, objective: float) -> float:
         """What gaps and promises are relative to."""
-        return gap_scale(objective, self.inner.primal, self._least)
+        return gap_scale(objective, self.inner.primal, self.duals.least_scale)
 
     def fit(self, P: Matrix, objective: float, trace: list[float], n_iter: int) -> ProjectionFit:
         gap = self.relative_gap(objective)
@@ -190,7 +204,8 @@ def solve_convex(
     centre = _first_centre(problem) if start is None else oracle.begin(start)
     inner_tol = LOOSEST_INNER_TOL
     objective, height, S = oracle(centre, inner_tol)
-    weight = 0.5 * float(np.linalg.norm(S)) / np.sqrt(problem.rank) or 1.0
+    stay = STAY_COLD if start is None else STAY_WARM
+    weight = stay * float(np.linalg.norm(S)) / np.sqrt(problem.rank) or 1.0
     planes, mix, failures = [(height, S)], np.ones(1), 0
     trace = [objective]
     n_iter = 1
@@ -214,13 +229,15 @@ def solve_convex(
         trace.append(objective)
         if progress is not None:
             progress(n_iter, objective, oracle.lower_bound)
-    # The duals belong to the last trial: bring them back to the centre, at least as close as they were there.
-    for closer_tol in (min(inner_tol, 0.1 * tol), 1e-2 * tol, 1e-3 * tol):
-        final, _, _ = oracle(centre, closer_tol)
-        if final <= objective:
-            break
-    trace.append(final)
-    return oracle.fit(centre, final, trace, n_iter)
+    if failures > 0:
+        # The duals belong to the last trial: bring them back to the centre, at least as close as they were there.
+        for closer_tol in (min(inner_tol, 0.1 * tol), 1e-2 * tol, 1e-3 * tol):
+            final, _, _ = oracle(centre, closer_tol)
+            if final <= objective:
+                break
+        objective = final
+        trace.append(objective)
+    return oracle.fit(centre, objective, trace, n_iter)
 
 
 def _first_centre(problem: ProjectionProblem) -> Matrix:

@@ -1,0 +1,93 @@
+"""Images in the partitions of a Dask array or data frame, and scoring partition by partition.
+
+Dask is an extra: it is imported only where one of its collections, or ``engine="dask"``, asks for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["current_client", "is_dask", "known_rows", "over_partitions", "tags_by_partition"]
+
+
+def is_dask(values: Any) -> bool:
+    """Whether this is a Dask array or data frame."""
+    return hasattr(values, "__dask_graph__")
+
+
+def current_client() -> Any:
+    """The client of the cluster to work on."""
+    try:
+        from distributed import get_client
+    except ImportError as error:
+        raise ImportError(
+            f"engine: Dask is needed, which cannot be imported ({error}). Run: pip install 'unseen[dask]'"
+        ) from error
+    try:
+        return get_client()
+    except ValueError:
+        raise ValueError(
+            "engine: there is no Dask cluster to work on. Make one first: from dask.distributed import Client; "
+            "client = Client() for the cores of this machine, or Client(address) for a cluster that runs."
+        ) from None
+
+
+def known_rows(values: Any, name: str) -> Any:
+    """A Dask array or data frame as an array in chunks of whole rows, of known sizes."""
+    if hasattr(values, "to_dask_array"):
+        values = values.to_dask_array(lengths=True)
+    if not hasattr(values, "compute_chunk_sizes"):
+        raise ValueError(
+            f"{name}: a Dask {type(values).__name__} was given. Pass a Dask array or data frame, or a NumPy array."
+        )
+    if np.isnan(values.shape).any():
+        values = values.compute_chunk_sizes()
+    return values.rechunk({1: -1}) if values.ndim == 2 and values.numblocks[1] > 1 else values
+
+
+def over_partitions(model: Any, method: str, X: Any, **options: Any) -> Any:
+    """Results of a scoring method as a Dask array: a partition of X becomes a chunk of it, when it is computed."""
+    import dask.array as da
+    from dask.delayed import delayed
+
+    example, blocks, sizes = _partitions(X)
+    sample = getattr(model, method)(example, **options)  # what is wrong with the options, it says now
+    shared, score = delayed(model, pure=False), delayed(_call, pure=False)
+    parts = [
+        da.from_delayed(score(shared, method, block, options), (size, *sample.shape[1:]), sample.dtype)
+        for block, size in zip(blocks, sizes, strict=True)
+    ]
+    return da.concatenate(parts, allow_unknown_chunksizes=True)
+
+
+def tags_by_partition(model: Any, X: Any, **options: Any) -> Any:
+    """Tags of the images as a Dask bag, an item an image, when it is computed."""
+    from dask.bag import from_delayed
+    from dask.delayed import delayed
+
+    example, blocks, _ = _partitions(X)
+    model.tag(example, **options)
+    shared, tag = delayed(model, pure=False), delayed(_call, pure=False)
+    return from_delayed([tag(shared, "tag", block, options) for block in blocks])
+
+
+def _partitions(X: Any) -> tuple[Any, list[Any], list[float]]:
+    """An example of an image, the partitions as delayed objects, and their sizes (NaN where not known)."""
+    if hasattr(X, "columns"):
+        blocks = X.to_delayed()
+        return X._meta_nonempty[:1], blocks, [np.nan] * len(blocks)
+    if getattr(X, "ndim", None) != 2 or np.isnan(X.shape[1]):
+        raise ValueError(
+            f"X: a Dask {type(X).__name__} of shape {getattr(X, 'shape', None)} was given. "
+            f"Pass an array (n_images, n_features), or a data frame."
+        )
+    X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+    return np.ones((1, X.shape[1]), dtype=X.dtype), X.to_delayed().ravel().tolist(), list(X.chunks[0])
+
+
+def _call(model: Any, method: str, block: Any, options: dict[str, Any]) -> Any:
+    if len(block) if not hasattr(block, "shape") else block.shape[0]:
+        return getattr(model, method)(block, **options)
+    return [] if method == "tag" else getattr(model, method)(np.ones((1, block.shape[1])), **options)[:0]
