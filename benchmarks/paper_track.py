@@ -130,13 +130,14 @@ def label_vectors(glove: LabelSpace) -> dict[str, Any]:
     return {"GloVe": words.vectors, "USE": phrases.vectors, "GloVe + USE": words.beside(phrases).vectors}
 
 
-def draw_folds(Y, always: int, n_train: int, n_folds: int):
-    """Random choices of the labels to train, one of them always, and of 60 % of the images."""
+def draw_folds(Y, always: int | None, n_train: int, n_folds: int):
+    """Random choices of the labels to train, one of them always (None: none), and of 60 % of the images."""
     rng = np.random.default_rng([n_train, n_folds])
-    others = np.delete(np.arange(Y.shape[1]), always)
+    kept = [] if always is None else [always]
+    others, n_drawn = np.delete(np.arange(Y.shape[1]), kept), n_train - len(kept)
     for _ in range(n_folds):
         drawn = rng.permutation(others)
-        A, B = np.sort(np.append(drawn[: n_train - 1], always)), np.sort(drawn[n_train - 1 :])
+        A, B = np.sort(np.append(drawn[:n_drawn], kept).astype(int)), np.sort(drawn[n_drawn:])
         first = rng.random(len(Y)) < 0.6
         yield Fold(A, B, np.flatnonzero(first & (Y[:, A] == 1).any(axis=1)), np.flatnonzero(~first))
 

@@ -64,6 +64,7 @@ def _with_words(annotations: Annotations) -> Annotations:
 def _fit(train: TrainingSet, unseen: tuple[str, ...], params=None):
     backbone = open_backbone()
     tagger, inputs = make_tagger(backbone, VECTORS, tol=1e-2)
+    tagger.set_params(second__regression=0.0)  # it keeps logits of training images: 1 MB, twice the file
     if params is not None:
         tagger.set_params(**params.best_params)
     return fit_photos(

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.linear_model import Ridge
 from tests.contract.test_contract import TestPredictions, TestScores, fit  # noqa: F401
 
 from unseen import LabelSpace, ZeroShotTagger, make_tagged_scenes
+from unseen.rivals._likeness import MOST_KEPT, PENALTY, kept_images
 from unseen.rivals._readings import RANK, factor
 from unseen.rivals.backbone import TINY, BackboneKnowledge
 
@@ -42,9 +44,12 @@ def annotations(data):
             spread=1.0,
             cooccurrence=0.0,
             smoothing=0.0,
+            regression=0.0,
             center=False,
         ),
-        BackboneKnowledge(CLASSES, kinds=KINDS, membership=MEMBERSHIP, spread=2.0, cooccurrence=0.4),
+        BackboneKnowledge(
+            CLASSES, kinds=KINDS, membership=MEMBERSHIP, spread=2.0, cooccurrence=0.4, regression=0.8
+        ),
     ],
     ids=["centred", "plain", "kinds"],
 )
@@ -58,7 +63,17 @@ def model(estimator, data, Y):
 
 
 def by_hand(model, logits, vectors, training):
-    """The formula, one number at a time."""
+    """The formula, with the regression as one of scikit-learn."""
+    own = evidence_by_hand(model, np.vstack([logits, training]), vectors, training)
+    tested, learned = np.split(own, [len(logits)])
+    centred = [rows.astype(float) - rows.mean(axis=1, keepdims=True) for rows in (logits, training)]
+    z, z_training = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in centred)
+    alike = Ridge(alpha=PENALTY * len(training)).fit(z_training, learned)
+    return (1.0 - model.regression) * tested + model.regression * alike.predict(z)
+
+
+def evidence_by_hand(model, logits, vectors, training):
+    """One number at a time."""
     centre = CLASSES.vectors.mean(axis=0) if model.center else 0.0
     names = [(vector, {k}) for k, vector in enumerate(CLASSES.vectors)]
     if model.kinds is not None:
@@ -127,6 +142,41 @@ def test_companions_of_many_classes_are_kept_by_their_largest_part(data):
     assert error == pytest.approx(np.linalg.norm(values[: 100 - RANK]), rel=0.05)
 
 
+def test_an_image_borrows_the_evidence_of_those_that_look_alike():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(80, N_CLASSES))
+    logits[:40, :10] += 4.0  # one look of a scene, in which class 3 speaks now and then
+    logits[:30, 3] += 5.0
+    asked = {"thing": CLASSES.vectors[3]}
+    overlooked = logits[35]  # of that look, but class 3 is silent
+    unlikely = logits[70] + 5.0 * (np.arange(N_CLASSES) == 3)  # class 3 speaks on another look
+    model = BackboneKnowledge(CLASSES, sharpness=50.0, cooccurrence=0.0)
+    model.fit(logits, np.arange(80)[:, None] < 40, asked)
+    assert model.explain(overlooked, "thing").alike > 0.2
+    assert model.explain(unlikely, "thing").alike < -0.2
+
+
+def test_the_images_kept_do_not_depend_on_the_order_of_all():
+    logits = np.random.default_rng(0).normal(size=(3 * MOST_KEPT, 12))
+    kept = kept_images(logits)
+    assert kept.shape == (MOST_KEPT, 12)
+    np.testing.assert_array_equal(kept, kept_images(logits[::-1]))
+    np.testing.assert_array_equal(kept.max(axis=1), 0.0)
+
+
+def test_logits_beyond_half_precision_leave_no_infinite_scores(data, Y):
+    model = BackboneKnowledge(CLASSES).fit(data.X_train * 1e6, Y, data.seen_labels)
+    assert np.isfinite(model.decision_function(data.X_test * 1e6)).all()
+
+
+def test_a_model_written_before_there_was_a_regression_does_without(data, Y, tmp_path):
+    model = BackboneKnowledge(CLASSES, regression=0.0).fit(data.X_train, Y, data.seen_labels)
+    expected = model.decision_function(data.X_test)
+    del model.kept_, model.regression_
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(ZeroShotTagger.load(tmp_path / "model").decision_function(data.X_test), expected)
+
+
 def test_log_probabilities_do_as_well_as_logits(model, data):
     X = data.X_test.astype(float)
     log_probabilities = X - np.log(np.exp(X).sum(axis=1, keepdims=True))
@@ -186,7 +236,7 @@ class TestExplanations:
             assert why.label == name
             assert why.score == pytest.approx(scores[i], abs=1e-9)
             evidence = [tag.score for tag in why.classes]
-            total = np.log(sum(evidence)) - np.log(why.expected) - model.threshold_
+            total = np.log(sum(evidence)) - np.log(why.expected) + why.alike - model.threshold_
             assert total == pytest.approx(scores[i], abs=1e-9)
             assert evidence == sorted(evidence, reverse=True)
             assert sum(tag.score for tag in why.shares) == pytest.approx(1.0)
@@ -202,6 +252,11 @@ class TestExplanations:
         why = model.explain(data.X_test[0], -np.ones(16))
         assert (why.classes, why.shares, why.expected) == ((), (), pytest.approx(TINY))
         assert why.score == pytest.approx(-model.threshold_)
+
+    def test_without_regression_only_the_image_itself_speaks(self, data, Y):
+        model = BackboneKnowledge(CLASSES, regression=0.0).fit(data.X_train, Y, data.seen_labels)
+        assert model.explain(data.X_test[0], data.seen_labels.names[0]).alike == 0.0
+        assert model.kept_.shape == (0, N_CLASSES)
 
     def test_one_image_at_a_time(self, model, data):
         with pytest.raises(ValueError, match=r"^x: 2 images were given\. Pass"):
@@ -272,6 +327,7 @@ def test_clones_carry_the_parameters_and_nothing_learned(model):
         ({"spread": 0.5}, r"^spread: 0\.5 was given\. Pass a finite number >= 1"),
         ({"cooccurrence": 1.5}, r"^cooccurrence: 1\.5 was given\. Pass"),
         ({"smoothing": 1.5}, r"^smoothing: 1\.5 was given\. Pass"),
+        ({"regression": 1.5}, r"^regression: 1\.5 was given\. Pass"),
         ({"sharpness": 0}, r"^sharpness: 0 was given\. Pass"),
         ({"sharpness": "high"}, r"^sharpness: 'high' was given\. Pass"),
         ({"center": "yes"}, r"^center: 'yes' was given\. Pass"),
@@ -297,7 +353,8 @@ def test_probabilities_are_refused(data, Y):
 
 def test_no_annotated_image_is_needed_to_rank_labels(estimator, data, Y, tmp_path):
     untrained = clone(estimator).without_training(data.unseen_labels, lift=2.0)
-    even = clone(estimator).set_params(smoothing=1.0, cooccurrence=0.0).fit(data.X_train, Y, data.seen_labels)
+    even = clone(estimator).set_params(smoothing=1.0, cooccurrence=0.0, regression=0.0)
+    even.fit(data.X_train, Y, data.seen_labels)
     X, asked = data.X_test, list(data.unseen_labels.names)
     raw = even.decision_function(X, data.unseen_labels) + even.threshold_
     np.testing.assert_allclose(untrained.decision_function(X), raw - np.log(2.0), atol=1e-10)

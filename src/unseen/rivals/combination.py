@@ -77,8 +77,9 @@ class Combination(ScoredTagger):
         In a model read from a file they are None: it can predict and explain, but not be fitted again.
     n_first : int
         The first so many columns of X are the features of ``first``, the others those of ``second``.
-    weight : float, default=1.0
-        Weight of the second part; with 0 labels are ranked as by the first alone.
+    weight : float, default=1.5
+        Weight of the second part; with 0 labels are ranked as by the first alone. The default is that of
+        `BackboneKnowledge`, see ``docs/open_track.md``.
     transfer : float, default=0.5
         Weight of the first part for labels that are not seen; a label is a seen one if its vector is. With 1 both
         kinds of labels are treated alike.
@@ -127,7 +128,7 @@ class Combination(ScoredTagger):
         first: ZeroShotTagger | None = None,
         second: ZeroShotTagger | None = None,
         n_first: int = 1,
-        weight: float = 1.0,
+        weight: float = 1.5,
         *,
         transfer: float = 0.5,
         n_first_dims: int | None = None,
