@@ -1,0 +1,170 @@
+"""Run all speed benchmarks, one process each, and write their tables to one page.
+
+    python -m benchmarks [--data DIR] [--page docs/benchmarks.md] [--only NAME ...]
+
+DIR is the folder of `benchmarks.voc2007` with ``nuswide_glove6B_300d.npz``; without it those that need it are left
+out or run on generated data. The benchmarks of accuracy (`paper_track`, `open_track`, `rivals_on_voc`,
+`rival_defaults`, `taep_variants`) answer other questions and are run by their names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks._timing import RESULTS
+from unseen.persistence import write_atomically
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One module of this package: what it asks, how it is called, and the figure that answers it."""
+
+    name: str
+    question: str
+    target: str
+    answer: Callable[[list[Row]], str]
+    options: tuple[str, ...] = ()
+    data: str = "takes"  # "takes" it if given, "needs" it, or "ignores" it
+
+    def command(self, data: Path | None) -> list[str]:
+        """What follows ``python -m``."""
+        given = ["--data", str(data)] if data is not None and self.data != "ignores" else []
+        return [f"benchmarks.{self.name}", *given, *self.options]
+
+
+def ratios(rows: list[Row], of: str, key: str = "seconds / ours") -> str:
+    return ", ".join(f"{row[of]} {row[key]:.3g}x" for row in rows if key in row and of in row and row[key] != 1.0)
+
+
+def spread(rows: list[Row], key: str) -> str:
+    values = [row[key] for row in rows if key in row]
+    return f"{min(values):.3g} to {max(values):.3g}"
+
+
+BENCHMARKS = (
+    Benchmark("epoch_floor", "a pass, against its two products", "at most 3x",
+              lambda rows: ", ".join(f"{row['ratio']:.2f}x (n = {row['images']:,})" for row in rows),
+              data="ignores"),
+    Benchmark("row_solvers", "one row problem, best QP solver against ours", "above 1x in all 8 cases",
+              lambda rows: spread(rows, "best rival / unseen") + "x", data="ignores"),
+    Benchmark("certified_time", "to a certified gap of 1e-3, rivals against ours",
+              "QP rows 100x, BCFW 10x, whole dual 20x, Adam above 1x",
+              lambda rows: "; ".join(filter(None, (ratios(rows, "solver"), ratios(rows, "whole dual by"))))),
+    Benchmark("beta_path", "ten values of beta with warm starts, against one fit", "at most 3x",
+              lambda rows: f"{rows[0]['warm / one']:.2f}x"),
+    Benchmark("search_time", "the class-holdout search of TAEP", "minutes",
+              lambda rows: f"{rows[0]['fits']} fits in {rows[0]['search s']:.0f} s"),
+    Benchmark("convex_or_alternating", "convex solver and the paper's alternation", "-",
+              lambda rows: "; ".join(f"{row['solver']}: {row['objective']:.0f} in {row['seconds']:.1f} s"
+                                     for row in rows)),
+    Benchmark("threads", "two threads against one", "above 1.6x",
+              lambda rows: ", ".join(f"{row['speed-up']:.2f}x (n = {row['images']:,})" for row in rows),
+              data="ignores"),
+    Benchmark("scale", "NUS-WIDE size, to a gap of 1 %", "15 min, 6 GB",
+              lambda rows: f"{rows[-1]['seconds']:.0f} s, {rows[-1]['peak GB']:.2f} GB, density "
+                           f"{rows[-1]['density']:.4f}", ("--growth",), data="needs"),
+    Benchmark("scale", "the same with memory='low'", "2 GB",
+              lambda rows: f"{rows[-1]['seconds']:.0f} s, {rows[-1]['peak GB']:.2f} GB",
+              ("--memory", "low", "--json", str(RESULTS / "scale_low.json")), data="needs"),
+    Benchmark("first_use", "import and first fit of a second process", "below 1 s each",
+              lambda rows: f"{rows[-1]['import unseen']:.2f} s and {rows[-1]['first fit']:.2f} s", data="ignores"),
+    Benchmark("dask_rounds", "a cluster of two processes against one thread", "same answer",
+              lambda rows: f"objective differs by {100 * abs(rows[-1]['objective / local'] - 1.0):.3f} %",
+              data="ignores"),
+    Benchmark("label_lookup", "finding 1,000 label names in a table of 400,000", "-",
+              lambda rows: f"{rows[0]['ratio']:.2f} of reading the table", data="ignores"),
+)  # fmt: skip
+
+
+def run(benchmark: Benchmark, data: Path | None) -> tuple[list[Row], str, float] | None:
+    """Rows, printed tables and seconds; None where the benchmark could not run."""
+    file = Path(benchmark.options[-1]) if "--json" in benchmark.options else RESULTS / f"{benchmark.name}.json"
+    start = time.perf_counter()
+    finished = subprocess.run(
+        [sys.executable, "-m", *benchmark.command(data)], text=True, stdout=subprocess.PIPE,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}, check=False,
+    )  # fmt: skip
+    print(finished.stdout)
+    if finished.returncode:
+        print(f"benchmarks.{benchmark.name} ended with code {finished.returncode}: left out", file=sys.stderr)
+        return None
+    rows: list[Row] = json.loads(file.read_text())["rows"]
+    return rows, finished.stdout, time.perf_counter() - start
+
+
+def machine() -> str:
+    cpu = next(
+        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), ""
+    )
+    return (
+        f"{os.cpu_count()} cores {cpu or platform.machine()}, {platform.system()}, Python "
+        f"{platform.python_version()}, numpy {np.__version__}; load average {os.getloadavg()[0]:.1f} at the end"
+    )
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines() if Path(path).exists() else []
+
+
+def page(results: list[tuple[Benchmark, list[Row], str, float]], minutes: float) -> str:
+    """The Markdown page: a table of answers, then what each benchmark printed."""
+    lines = [
+        "# Speed, measured",
+        "",
+        "Written by `python -m benchmarks --data DIR --page docs/benchmarks.md`"
+        f" in {minutes:.0f} minutes on {machine()}.",
+        "Both sides of a ratio ran in one process, by turns; figures are medians of at least five runs, but for",
+        "the fits of the size of NUS-WIDE, the search and rivals that need more than a minute. On a shared machine",
+        "the seconds vary by a third, the ratios by a tenth.",
+        "",
+        "| question | answer | wanted | command |",
+        "|---|---|---|---|",
+    ]
+    for benchmark, rows, _, _ in results:
+        command = " ".join(["python -m", *benchmark.command(Path("DIR"))])
+        lines.append(f"| {benchmark.question} | {benchmark.answer(rows)} | {benchmark.target} | `{command}` |")
+    for benchmark, _, output, seconds in results:
+        tables = "\n".join(line.rstrip() for line in output.splitlines() if not line.startswith("written to"))
+        title = f"## {benchmark.question[0].upper()}{benchmark.question[1:]}"
+        command = f"`python -m {' '.join(benchmark.command(Path('DIR')))}`, {seconds:.0f} s"
+        lines += ["", title, "", command, "", "```text", tables.strip("\n"), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--page", type=Path, help="Markdown file for all tables")
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=sorted({b.name for b in BENCHMARKS}))
+    args = parser.parse_args()
+    start, results = time.perf_counter(), []
+    for benchmark in BENCHMARKS:
+        if (args.only and benchmark.name not in args.only) or (benchmark.data == "needs" and args.data is None):
+            continue
+        done = run(benchmark, args.data)
+        if done is not None:
+            results.append((benchmark, *done))
+    for benchmark, rows, _, seconds in results:
+        print(f"{benchmark.question}: {benchmark.answer(rows)} (wanted: {benchmark.target}; {seconds:.0f} s)")
+    if args.page is not None:
+        text = page(results, (time.perf_counter() - start) / 60.0)
+        write_atomically(args.page, lambda path: Path(path).write_text(text, encoding="utf-8"))
+    sys.exit(1 if not results else 0)
+
+
+if __name__ == "__main__":
+    main()
