@@ -128,8 +128,8 @@ def page(results: list[tuple[Benchmark, list[Row], str, float]], minutes: float)
         "Written by `python -m benchmarks --data DIR --page docs/benchmarks.md`"
         f" in {minutes:.0f} minutes on {machine()}.",
         "Both sides of a ratio ran in one process, by turns; figures are medians of at least five runs, but for",
-        "the fits of the size of NUS-WIDE, the search and rivals that need more than a minute. On a shared machine",
-        "the seconds vary by a third, the ratios by a tenth.",
+        "the fits of the size of NUS-WIDE, the search and rivals that need more than a minute. On a shared",
+        "machine the seconds vary by a third, the ratios by a tenth.",
         "",
         "| question | answer | wanted | command |",
         "|---|---|---|---|",
