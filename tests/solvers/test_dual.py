@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from tests.solvers.problems import optimum_at_fixed_kernel, random_problem
 
-from unseen.solvers.dual import SparseDuals, primal_and_dual, row_problems, solve_dual
+from unseen.solvers.dual import SparseDuals, kernel_factor, primal_and_dual, row_problems, solve_dual
 from unseen.solvers.images import as_images
 
 
@@ -122,3 +122,12 @@ def test_primal_and_dual_match_their_definitions():
     negative = np.where(problem.T < 0, 1 + scores, 0).max(axis=1).clip(0)
     assert primal == pytest.approx(positive.sum() + negative.sum() + energy)
     assert dual == pytest.approx((psi * problem.T).sum() - energy)
+
+
+@pytest.mark.parametrize(("n_labels", "n_dims"), [(1, 1), (6, 3), (5, 9), (60, 4)])
+def test_the_factor_of_a_label_kernel_is_as_wide_as_its_rank(n_labels, n_dims):
+    C = np.random.default_rng(0).standard_normal((n_labels, n_dims))
+    C[0] *= 1e7  # a long vector hides no other
+    A = kernel_factor(C @ C.T + 1.0)
+    assert A.shape == (n_labels, min(n_labels, n_dims + 1))
+    np.testing.assert_allclose(A @ A.T, C @ C.T + 1.0, rtol=1e-6, atol=1e-8)

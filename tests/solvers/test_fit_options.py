@@ -57,6 +57,21 @@ def test_a_warm_start_ends_certified_and_saves_passes(data):
         certified_alike(model, TAEP(rank=4, beta=beta, tol=5e-3).fit(*problem(data)))
 
 
+@pytest.mark.parametrize("change", ["turned", "moved", "unknown"])
+def test_a_warm_start_with_other_annotations_is_certified_for_them(data, change):
+    X, Y, *labels = problem(data)
+    other = Y.astype(float)
+    if change == "turned":
+        other = 1.0 - other
+    elif change == "moved":
+        other = np.roll(other, 1, axis=1)
+    else:
+        other[::2] = np.nan
+    options = {"rank": 4, "beta": 1.0, "tol": 5e-3}
+    model = TAEP(**options, warm_start=True).fit(X, Y, *labels).fit(X, other, *labels)
+    certified_alike(model, TAEP(**options).fit(X, other, *labels))
+
+
 def test_a_warm_start_from_another_number_of_images_begins_afresh(data):
     X, Y, seen, unseen = problem(data)
     model = TAEP(rank=4, tol=1e-2, warm_start=True).fit(X, Y, seen, unseen).fit(X[:300], Y[:300], seen, unseen)

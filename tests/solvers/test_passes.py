@@ -54,13 +54,13 @@ def test_threads_that_spoil_each_others_steps_leave_the_next_passes_to_one(monke
         sweep = images.sweep
         monkeypatch.setattr(images, "sweep", lambda *args: used.append(args[-1]) or sweep(*args))
         ascent = Ascent(images, problems, duals)
-        _, first, V = primal_and_dual(images, problems, duals)
+        _, _, V = primal_and_dual(images, problems, duals)
         for _ in range(20):
             ascent.visit_all(V, rng, 1e-9)
-            _, dual, true_V = primal_and_dual(images, problems, duals)
+            primal, dual, true_V = primal_and_dual(images, problems, duals)
             np.testing.assert_allclose(V, true_V, atol=1e-9)
     assert set(used) == {1, 2}
-    assert dual > first
+    assert primal - dual < 0.05 * primal
 
 
 def test_rows_that_need_more_room_get_it(monkeypatch):

@@ -30,14 +30,14 @@ def kept_images(X: Any) -> NDArray[np.float16]:
     They are taken in even steps from the most common look to the rarest: neither a random number nor the order of
     the images decides.
     """
-    parts = [chunk - chunk.max(axis=1, keepdims=True) for _, chunk in scaled_chunks(X, normalize=False)]
-    logits = np.vstack([np.maximum(part, LOWEST).astype(np.float16) for part in parts])
-    if len(logits) <= MOST_KEPT:
-        return logits
-    seen = np.vstack([looks(part) for part in parts])
-    order = np.argsort(-seen @ seen.mean(axis=0), kind="stable")
-    steps = np.linspace(0, len(order) - 1, MOST_KEPT).round().astype(np.intp)
-    return np.ascontiguousarray(logits[order[steps]])
+    n_images = X.shape[0]
+    if n_images > MOST_KEPT:
+        common = sum(looks(chunk).sum(axis=0) for _, chunk in scaled_chunks(X, normalize=False)) / n_images
+        likeness = np.concatenate([looks(chunk) @ common for _, chunk in scaled_chunks(X, normalize=False)])
+        steps = np.linspace(0, n_images - 1, MOST_KEPT).round().astype(np.intp)
+        X = X[np.argsort(-likeness, kind="stable")[steps]]
+    kept = [chunk - chunk.max(axis=1, keepdims=True) for _, chunk in scaled_chunks(X, normalize=False)]
+    return np.maximum(np.vstack(kept), LOWEST).astype(np.float16)
 
 
 class Regression(NamedTuple):

@@ -17,12 +17,17 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 SPINS = 2000  # looks at the counter before the processor is offered to others: about a microsecond
-ARRIVED, MEETINGS = 0, 8  # places in the array, on cache lines of their own
+ARRIVED, MEETINGS, GIVEN_UP = 0, 8, 16  # places in the array, on cache lines of their own
 
 
 def make_barrier() -> NDArray[np.int64]:
     """Memory of one barrier."""
-    return np.zeros(16, dtype=np.int64)
+    return np.zeros(24, dtype=np.int64)
+
+
+def give_up(barrier: NDArray[np.int64]) -> None:
+    """Let those who wait go on, and nobody wait any more: a thread will not come."""
+    barrier[GIVEN_UP] = 1
 
 
 def _pointer(context, builder, array_type, array, place):
@@ -63,14 +68,17 @@ else:
 
 @njit(cache=True)
 def meet(barrier, n_threads):
-    """Wait until all threads are here."""
+    """Wait until all threads are here; False if the meeting was given up."""
     meeting = _atomic_load(barrier, MEETINGS)
     if _atomic_add(barrier, ARRIVED, 1) == n_threads - 1:
         _atomic_add(barrier, ARRIVED, -n_threads)
         _atomic_add(barrier, MEETINGS, 1)
-        return
+        return True
     spins = 0
     while _atomic_load(barrier, MEETINGS) == meeting:
+        if _atomic_load(barrier, GIVEN_UP) != 0:
+            return False
         spins += 1
         if spins > SPINS:
             _offer_processor()
+    return True

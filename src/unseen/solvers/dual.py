@@ -56,12 +56,13 @@ def kernel_factor(K: NDArray[np.float64]) -> NDArray[np.float64]:
     """Thinnest ``A`` with ``A A' = K``: a sweep costs in proportion to its width.
 
     A Cholesky factor with pivots, which stops at the rank of K: with thousands of labels that is far below their
-    number.
+    number. K is scaled to a diagonal of ones first, so that a label with a long vector does not hide the others.
     """
-    factor, order, rank, _ = scipy.linalg.lapack.dpstrf(K, lower=1, tol=1e-12 * max(K.diagonal().max(), 0.0))
+    lengths = np.sqrt(np.maximum(K.diagonal(), np.finfo(float).tiny))
+    factor, order, rank, _ = scipy.linalg.lapack.dpstrf(K / np.outer(lengths, lengths), lower=1, tol=1e-12)
     A = np.empty((len(K), max(rank, 1)))
     A[order - 1] = np.tril(factor)[:, : A.shape[1]]
-    return A
+    return A * lengths[:, None]
 
 
 def row_problems(images: Images, T: NDArray[np.int8], K: NDArray[np.float64], beta: float) -> RowProblems:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unseen.solvers.dual import DualSolution, least_scale, solve_dual
-from unseen.solvers.duals import SparseDuals
+from unseen.solvers.duals import SparseDuals, within_caps
 from unseen.solvers.images import Images
 
 Matrix = NDArray[np.float64]
@@ -62,5 +62,5 @@ class LocalDual:
         return self._duals.tocsr()
 
     def replace(self, psi: sp.csr_array) -> None:
-        """Begin at this Psi."""
-        self._duals.replace(psi)
+        """Begin at this Psi, or at what is feasible of it: it may be that of other targets."""
+        self._duals.replace(within_caps(psi, self._T))

@@ -52,3 +52,17 @@ class SparseDuals:
         indptr = np.concatenate([[0], np.cumsum(self.count, dtype=np.int64)])
         shape = (len(self.count), self.n_labels)
         return sp.csr_array((self.value[held], self.index[held], indptr), shape=shape)
+
+
+def within_caps(psi: sp.csr_array, T: np.typing.NDArray[np.int8]) -> sp.csr_array:
+    """Psi without entries of the wrong sign, and each side of a row shortened to a sum of at most one."""
+    rows = np.repeat(np.arange(psi.shape[0]), np.diff(psi.indptr))
+    signs = T[rows, psi.indices]
+    sizes = np.maximum(psi.data * signs, 0.0)
+    for side in (1, -1):
+        held = signs == side
+        sums = np.bincount(rows[held], sizes[held], psi.shape[0])
+        sizes[held] /= np.maximum(sums, 1.0)[rows[held]]
+    result = sp.csr_array((sizes * signs, psi.indices, psi.indptr), shape=psi.shape)
+    result.eliminate_zeros()
+    return result

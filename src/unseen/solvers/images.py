@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
+from unseen.solvers.barrier import give_up
 from unseen.solvers.mapped import CHUNK as CHUNK
 from unseen.solvers.mapped import advise, chunks
 from unseen.solvers.sweep import DualArrays, RowProblems, share_work, sweep_csr, sweep_dense, total_loss
@@ -220,7 +221,10 @@ class DenseImages:
                 k, shared, block, self.X, scale, norms, problems, duals, order, start, V, tol, max_steps
             )
 
-        stopped, crowded, gaps, gains = zip(*self.team.each(run, n_threads), strict=True)
+        def stop() -> None:
+            give_up(shared.barrier)
+
+        stopped, crowded, gaps, gains = zip(*self.team.each(run, n_threads, stop), strict=True)
         return stopped[0], crowded[0], sum(gaps), sum(gains)
 
 

@@ -167,11 +167,13 @@ def sweep_dense(thread, shared, block, X, scale, squared_norms, problems, duals,
         shared.has_moved[thread] = n_moved > 0
         if n_moved > 0:
             np.dot(rows[:n_moved].T, changes[:n_moved], V_change)
-        meet(shared.barrier, n_threads)
+        if not meet(shared.barrier, n_threads):
+            break
         _add_changes(shared, V, thread * X.shape[1] // n_threads, (thread + 1) * X.shape[1] // n_threads)
         start += together
         is_crowded = shared.is_crowded.any()
-        meet(shared.barrier, n_threads)
+        if not meet(shared.barrier, n_threads):
+            break
     return start, is_crowded, gap, gain
 
 
