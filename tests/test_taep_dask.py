@@ -5,10 +5,13 @@ import pytest
 
 pytest.importorskip("distributed")
 import dask.array as da
+import distributed
 import joblib
+from sklearn.exceptions import NotFittedError
 from tests.solvers.clusters import dying_once, processes
 
 from unseen import TAEP, make_tagged_scenes
+from unseen.dask_training import spread
 from unseen.evaluation.search import class_holdout_search
 from unseen.rivals import ESZSL
 from unseen.solvers import partitions
@@ -117,6 +120,48 @@ def test_unknown_annotations_and_a_warm_start(client, data, Y, labels):
     first = model.n_epochs_
     assert model.fit(X, lazy, *labels).n_epochs_ < first
     certified_alike(model, TAEP(**OPTIONS).fit(data.X_train, hidden, *labels))
+
+
+def test_a_warm_start_on_other_annotations_has_a_true_certificate(client, data, Y, labels):
+    model = TAEP(**OPTIONS, engine="dask", warm_start=True).fit(data.X_train, Y, *labels)
+    other = np.roll(Y, 1, axis=1)
+    certified_alike(model.fit(data.X_train, other, *labels), TAEP(**OPTIONS).fit(data.X_train, other, *labels))
+
+
+def test_every_part_stays_on_the_worker_that_has_it(client, data, Y):
+    for _ in range(8):  # two parts in any order are in the right one half of the time
+        parts, _ = spread(data.X_train, Y, normalize=True)
+        holders = client.who_has(parts.futures)
+        assert all(home in holders[part.key] for part, home in zip(parts.futures, parts.homes, strict=True))
+
+
+def test_tasks_that_train_leave_their_threads_to_the_tasks_they_wait_for(client, data, Y, labels, local):
+    """As many as there are threads: if they kept them, all would wait forever."""
+    tasks = client.map(_two_fits, range(2), X=data.X_train, Y=Y, labels=labels, pure=False)
+    for task in tasks:
+        certified_alike(task.result(timeout=300), local)
+
+
+def _two_fits(seed, X, Y, labels):
+    model = TAEP(**OPTIONS, engine="dask", random_state=seed)
+    return model.fit(X, Y, *labels).fit(da.from_array(X, chunks=(150, 32)), Y, *labels)
+
+
+def test_a_cluster_without_workers_is_named(data, Y, labels):
+    options = {"n_workers": 0, "processes": False, "dashboard_address": ":0"}
+    with (
+        distributed.LocalCluster(**options) as cluster,
+        distributed.Client(cluster),
+        pytest.raises(ValueError, match=r"^engine: the Dask cluster has no workers.*wait_for_workers"),
+    ):
+        TAEP(engine="dask").fit(data.X_train, Y, *labels)
+
+
+@pytest.mark.parametrize("model", [TAEP(), ESZSL()], ids=["TAEP", "ESZSL"])
+@pytest.mark.parametrize("method", ["decision_function", "predict", "tag", "threshold"])
+def test_an_unfitted_model_says_so(model, method):
+    with pytest.raises(NotFittedError):
+        getattr(model, method)(da.ones((4, 3), chunks=2))
 
 
 @pytest.mark.parametrize("model", [TAEP(rank=4, tol=0.1), ESZSL()], ids=["TAEP", "ESZSL"])

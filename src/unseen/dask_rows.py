@@ -5,6 +5,7 @@ Dask is an extra: it is imported only where one of its collections, or ``engine=
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,24 +15,40 @@ __all__ = ["current_client", "is_dask", "known_rows", "over_partitions", "tags_b
 
 def is_dask(values: Any) -> bool:
     """Whether this is a Dask array or data frame."""
-    return hasattr(values, "__dask_graph__")
+    if not hasattr(values, "__dask_graph__"):
+        return False
+    try:
+        from dask.base import is_dask_collection
+    except ImportError:
+        return False
+    # Others have the method too, and hold no Dask: an xarray of NumPy for one.
+    return bool(is_dask_collection(values))
 
 
 def current_client() -> Any:
-    """The client of the cluster to work on."""
+    """The client of the cluster to work on.
+
+    A task of that cluster that calls this gives its thread back, for good: it is going to wait for other tasks,
+    and if all threads did so these would never run.
+    """
     try:
-        from distributed import get_client
+        from distributed import get_client, get_worker, secede
     except ImportError as error:
         raise ImportError(
             f"engine: Dask is needed, which cannot be imported ({error}). Run: pip install 'unseen[dask]'"
         ) from error
     try:
-        return get_client()
+        client = get_client()
     except ValueError:
         raise ValueError(
             "engine: there is no Dask cluster to work on. Make one first: from dask.distributed import Client; "
             "client = Client() for the cores of this machine, or Client(address) for a cluster that runs."
         ) from None
+    with suppress(ValueError):  # no task
+        get_worker()
+        with suppress(KeyError, AttributeError):  # it did so before, or its thread is none of Dask's own
+            secede()
+    return client
 
 
 def known_rows(values: Any, name: str) -> Any:

@@ -45,6 +45,8 @@ def spread(X: Any, Y: Any, *, normalize: bool) -> tuple[Parts, Annotations]:
     """
     client = current_client()
     n_parts = sum(client.nthreads().values())
+    if n_parts == 0:
+        raise ValueError("engine: the Dask cluster has no workers. Wait for some: client.wait_for_workers(1)")
     images = _dask_blocks(client, X) if is_dask(X) else _cut(X, _even(X.shape[0], n_parts))
     n_images = sum(images.sizes)
     if n_images == 0:
@@ -63,7 +65,8 @@ def spread(X: Any, Y: Any, *, normalize: bool) -> tuple[Parts, Annotations]:
         for k, group in enumerate(_grouped(images.sizes, n_parts))
     ]  # fmt: skip
     summaries = client.gather(client.map(_summary, futures, pure=False))
-    homes = [min(places, default=None) for places in client.who_has(futures).values()]
+    holders = client.who_has(futures)  # in an order of its own
+    homes = [min(holders[future.key], default=None) for future in futures]
     if not any(summary.n_positive for summary in summaries):
         check_targets(np.zeros((1, 1)), "Y")  # says that there is nothing to learn
     n_seen = annotations.T.shape[1]

@@ -318,7 +318,8 @@ class TAEP(ExplainedBySeenLabels):
 
     def _scorer(self) -> Self:
         scorer = super()._scorer()
-        del scorer.duals_, scorer.moments_  # of the size of the training set; scores do without
+        for name in ("duals_", "moments_"):  # of the size of the training set; scores do without
+            scorer.__dict__.pop(name, None)
         return scorer
 
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:

@@ -294,6 +294,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
 
     def _scorer(self) -> Self:
         """A copy that scores alike, to be sent to where images are."""
+        check_is_fitted(self)
         return copy(self)
 
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from tests.solvers.clusters import dying_once, parts_at_once, processes
 from tests.solvers.problems import optimum_at_fixed_kernel, random_problem
 
@@ -112,11 +113,25 @@ def test_a_start_is_taken_over_and_moments_are_those_of_psi():
     dual = DistributedDual(parts_at_once(problem.images.X, problem.T, 3), problem.beta, 0)
     dual.replace(duals.tocsr())
     psi = dual.tocsr()
-    assert np.array_equal(psi.toarray(), duals.tocsr().toarray())
+    np.testing.assert_allclose(psi.toarray(), duals.tocsr().toarray(), rtol=1e-12)  # sums of one are rounded
     assert dual.solve(K, 1e-5).n_epochs == 0
     moments = dual.moments()
     np.testing.assert_allclose(moments.sums, psi.T @ problem.images.X, atol=1e-10)
     assert moments.gain == pytest.approx((psi.toarray() * problem.T).sum())
+
+
+def test_a_start_of_other_targets_is_made_feasible():
+    problem = random_problem(3, n=100, d=7, n_seen=6, beta=1.0)
+    rng = np.random.default_rng(0)
+    T = np.where(rng.random(problem.T.shape) < 0.1, 0, problem.T).astype(np.int8)
+    dual = DistributedDual(parts_at_once(problem.images.X, T, 3), problem.beta, 0)
+    dual.replace(sp.csr_array(2.0 * rng.standard_normal(T.shape)))
+    psi = dual.tocsr().toarray()
+    assert psi.any()
+    assert np.all(psi * T >= 0)
+    assert not psi[T == 0].any()
+    for side in (1, -1):
+        assert np.abs(np.where(side == T, psi, 0)).sum(axis=1).max() == pytest.approx(1.0)
 
 
 def test_a_round_moves_one_v_a_worker_and_neither_images_nor_duals(client):

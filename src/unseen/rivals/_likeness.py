@@ -37,7 +37,8 @@ def kept_images(X: Any) -> NDArray[np.float16]:
         steps = np.linspace(0, n_images - 1, MOST_KEPT).round().astype(np.intp)
         X = X[np.argsort(-likeness, kind="stable")[steps]]
     kept = [chunk - chunk.max(axis=1, keepdims=True) for _, chunk in scaled_chunks(X, normalize=False)]
-    return np.maximum(np.vstack(kept), LOWEST).astype(np.float16)
+    logits: NDArray[np.float16] = np.maximum(np.vstack(kept), LOWEST).astype(np.float16)
+    return logits
 
 
 class Regression(NamedTuple):

@@ -120,10 +120,10 @@ class DistributedDual:
         return sp.csr_array(sp.vstack([psi for psi, _ in self._copies()], format="csr"))
 
     def replace(self, psi: sp.csr_array) -> None:
-        """Begin at this Psi."""
+        """Begin at this Psi, or at what is feasible of it: it may be that of other targets."""
         edges = np.cumsum([0, *self._parts.sizes])
         rows = [psi[start:stop] for start, stop in pairwise(edges)]
-        self._begin_at(list(zip(rows, rows, strict=True)))
+        self._begin(self._each(partitions.started, self._parts.futures, rows))
 
     def _copies(self) -> list[tuple[sp.csr_array, sp.csr_array]]:
         copies = self._each(partitions.kept, self._rounds, common=(self._step,))
@@ -131,7 +131,10 @@ class DistributedDual:
 
     def _begin_at(self, copies: list[tuple[sp.csr_array, sp.csr_array]]) -> None:
         """Go on from copies that the client has: the cluster may forget how they came about."""
-        self._rounds = self._each(partitions.restored, *zip(*copies, strict=True))
+        self._begin(self._each(partitions.restored, *zip(*copies, strict=True)))
+
+    def _begin(self, rounds: list[Future]) -> None:
+        self._rounds = rounds
         self._step = 1.0
         self._kept_at = self.n_rounds
 

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unseen.solvers.dual import factored_problems
-from unseen.solvers.duals import SparseDuals
+from unseen.solvers.duals import SparseDuals, within_caps
 from unseen.solvers.images import Floats, Images
 from unseen.solvers.passes import Ascent
 from unseen.solvers.sweep import RowProblems
@@ -109,25 +109,11 @@ def ascend(
         after, change = found, (local - V) / V.dtype.type(sigma)
     else:
         psi = found.tocsr()
-        further = _within_caps(sp.csr_array(psi + momentum * (psi - last.found.tocsr())), part.T)
+        further = within_caps(sp.csr_array(psi + momentum * (psi - last.found.tocsr())), part.T)
         after = as_duals(further)
         change = _share(part, further - before.tocsr(), kernel, beta).astype(V.dtype)
     linear = after.total() - before.total() - beta * _product(V, change)
     return Round(before, after, found, Move(change, linear, estimate))
-
-
-def _within_caps(psi: sp.csr_array, T: NDArray[np.int8]) -> sp.csr_array:
-    """Psi without entries of the wrong sign, and each side of a row shortened to a sum of at most one."""
-    rows = np.repeat(np.arange(psi.shape[0]), np.diff(psi.indptr))
-    signs = T[rows, psi.indices]
-    sizes = np.maximum(psi.data * signs, 0.0)
-    for side in (1, -1):
-        held = signs == side
-        sums = np.bincount(rows[held], sizes[held], psi.shape[0])
-        sizes[held] /= np.maximum(sums, 1.0)[rows[held]]
-    result = sp.csr_array((sizes * signs, psi.indices, psi.indptr), shape=psi.shape)
-    result.eliminate_zeros()
-    return result
 
 
 def move_of(outcome: Round) -> Move | None:
@@ -199,6 +185,12 @@ def moments(part: Partition, outcome: Round, step: float) -> Matrix:
 def kept(outcome: Round, step: float) -> tuple[sp.csr_array, sp.csr_array]:
     """The duals, and what the last round had found: all that the next one needs."""
     return settled(outcome, step).tocsr(), outcome.found.tocsr()
+
+
+def started(part: Partition, psi: sp.csr_array) -> Round:
+    """What is feasible of a Psi, which may be that of other targets, as the outcome of a round."""
+    feasible = within_caps(psi, part.T)
+    return restored(feasible, feasible)
 
 
 def restored(psi: sp.csr_array, found: sp.csr_array) -> Round:
