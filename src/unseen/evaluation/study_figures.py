@@ -155,4 +155,7 @@ def _draw(axes: Any, panel: Panel) -> None:
     axes.yaxis.set_major_formatter("{x:,g}")
     axes.set_xlabel(panel.across, color=SOFT, fontsize=SMALL)
     axes.set_title(panel.title, loc="left", fontsize=NORMAL, color=INK)
-    axes.legend(frameon=True, edgecolor=LINE, framealpha=0.9, fontsize=SMALL, labelcolor=INK, loc="best")
+    # Below the axes: inside, it would hide points.
+    axes.legend(
+        frameon=False, fontsize=SMALL, labelcolor=INK, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2
+    )
