@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unseen.evaluation._canvas import BLUE, GREEN, INK, LINE, NORMAL, ORANGE, PURPLE, SMALL, SOFT, WASH, canvas
+from unseen.evaluation._canvas import BLUE, GREEN, INK, NORMAL, ORANGE, PURPLE, SMALL, SOFT, WASH, canvas
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
