@@ -107,8 +107,8 @@ BENCHMARKS = (
 )  # fmt: skip
 
 
-def run(benchmark: Benchmark, data: Path | None) -> None:
-    """Run it in a process of its own, show what it prints, and keep that beside its figures."""
+def run(benchmark: Benchmark, data: Path | None) -> bool:
+    """Run it in a process of its own, show and keep what it prints; False if it failed."""
     start = time.perf_counter()
     finished = subprocess.run(
         [sys.executable, "-m", *benchmark.command(data)], text=True, stdout=subprocess.PIPE,
@@ -116,13 +116,14 @@ def run(benchmark: Benchmark, data: Path | None) -> None:
     )  # fmt: skip
     print(finished.stdout)
     if finished.returncode:
-        print(f"benchmarks.{benchmark.name} ended with code {finished.returncode}: left out", file=sys.stderr)
-        return
+        print(f"benchmarks.{benchmark.name} ended with code {finished.returncode}", file=sys.stderr)
+        return False
     tables = [line.rstrip() for line in finished.stdout.splitlines() if not line.startswith("written to")]
     seconds = f"{time.perf_counter() - start:.0f} s"
     benchmark.figures.with_suffix(".txt").write_text(
         "\n".join([seconds, *tables]).rstrip() + "\n", encoding="utf-8"
     )
+    return True
 
 
 def last_result(benchmark: Benchmark) -> Result | None:
@@ -156,7 +157,8 @@ def page(results: list[Result]) -> str:
         f"Written by `python -m benchmarks --data DIR --page docs/benchmarks.md` on {machine()}.",
         "Both sides of a ratio ran in one process, by turns; figures are medians of at least five runs, but for",
         "the fits of the size of NUS-WIDE, the search and rivals that need more than a minute. On a shared",
-        "machine the seconds vary by a third, the ratios by a tenth.",
+        "machine the seconds vary by a third, the ratios by a tenth. Benchmarks that were run again alone",
+        "(`--only`) stand in place of their part of the whole run.",
         "",
         "| question | answer | wanted | command |",
         "|---|---|---|---|",
@@ -178,9 +180,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", metavar="NAME", choices=sorted({b.name for b in BENCHMARKS}))
     args = parser.parse_args()
     chosen = [benchmark for benchmark in BENCHMARKS if args.only is None or benchmark.name in args.only]
-    for benchmark in chosen:
-        if benchmark.data != "needs" or args.data is not None:
-            run(benchmark, args.data)
+    runnable = [benchmark for benchmark in chosen if benchmark.data != "needs" or args.data is not None]
+    succeeded = [run(benchmark, args.data) for benchmark in runnable]
+    if not all(succeeded):
+        sys.exit("Not all benchmarks ran: nothing is written.")
     results = [result for benchmark in BENCHMARKS if (result := last_result(benchmark)) is not None]
     for result in results:
         question, answer = result.benchmark.question, result.benchmark.answer(result.rows)
