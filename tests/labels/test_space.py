@@ -256,7 +256,7 @@ def test_where_vectors_come_from_is_not_forgotten(table: Path, space: LabelSpace
 def test_a_source_that_does_not_exist_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(
-        ImportError, match=r"vectors: 'glvoe' is neither a file nor a known source \(glove, .*, use\)"
+        ImportError, match=r"vectors: 'glvoe' is neither a file nor a known source \(glove, .*, use, minilm\)"
     ):
         LabelSpace(["dog"], "glvoe")
     with pytest.raises(FileNotFoundError, match=r"vectors: .*nothing.txt"):

