@@ -58,7 +58,8 @@ def methods():
     yield "DeViSE", rivals.DeViSE(), {"alpha": [1e-2, 1e-3, 1e-4], "pairs": ["all", "worst"]}, None
     yield "COSTA", rivals.COSTA(), {"C": [0.1, 1.0, 10.0]}, "counts"
     yield "LabelMeanTransfer", rivals.LabelMeanTransfer(), {}, None
-    yield "Stacked", rivals.Stacked(tol=1e-2), {}, None
+    yield "Consensus", rivals.Consensus(), {}, "counts"
+    yield "Stacked", rivals.Stacked(tol=1e-2), {}, "counts"
     yield "LabelPropagation", rivals.LabelPropagation(), {"alpha": [0.5, 0.9], "C": [0.1, 1.0]}, "counts"
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from unseen.evaluation._methods import SIDE_BY_SIDE
 from unseen.evaluation.experiment import ExperimentData
 from unseen.images.annotations import Annotations
 from unseen.images.features import open_features
@@ -30,7 +31,10 @@ Array = NDArray[Any]
 
 _TRAIN: Final = {"train", "trainval"}
 _TEST: Final = {"test", "val"}
-_TITLES: Final = {"glove": "GloVe 50-d", "use": "use"}  # sources that are asked by themselves, if installed
+# Sources that are asked by themselves, if installed.
+_TITLES: Final = {"glove": "GloVe 50-d", "use": "use", "minilm": "minilm"}
+_OF_PHRASES: Final = ("use", "minilm")
+_PHRASE: Final = "a photo of a {}"
 # The paper used VGG19; of other backbones the one with the larger features comes first.
 _PREFERRED: Final = ("vgg19", "resnet50")
 
@@ -270,7 +274,32 @@ def _look_up(
             notes.append(f"No rows with {title} vectors: {error}")
     if not vectors:
         raise ValueError('--vectors: none were given, and none are installed. Run: pip install "unseen[words]"')
-    return vectors, classes
+    beside = _side_by_side(names, vectors, notes)
+    return vectors | ({} if beside is None else {SIDE_BY_SIDE: beside}), classes
+
+
+def _side_by_side(
+    names: tuple[str, ...], vectors: Mapping[str, LabelSpace], notes: list[str]
+) -> LabelSpace | None:
+    """Vectors of the tables beside those that each encoder has for a phrase with the label; None without one."""
+    encoders = [source for source in _OF_PHRASES if _TITLES[source] in vectors]
+    words, space = next(iter(vectors.items()))
+    parts = {} if words in encoders else {words: space}
+    for source in encoders:
+        phrases = [_PHRASE.format(VOC_WORDS.get(name, name)) for name in names]
+        parts[source] = LabelSpace(names, LabelSpace(phrases, source).vectors)
+    if not encoders:
+        return None
+    try:
+        first, *others = (part.centered().normalized() for part in parts.values())
+    except ValueError as error:  # labels that all have one vector
+        notes.append(f"No rows with vectors {SIDE_BY_SIDE}: {error}")
+        return None
+    notes.append(
+        f"Vectors {SIDE_BY_SIDE!r}: {', '.join(parts)}, each centred and of unit length, one beside the other; "
+        f"encoders are given {_PHRASE.format('...')!r}."
+    )
+    return first.beside(*others)
 
 
 def _written(names: tuple[str, ...], source: str) -> LabelSpace:

@@ -90,7 +90,8 @@ def surrogates(result: Reproduction) -> list[str]:
         counts = result.loaded.sources.hit_counts
         if counts is not None:
             lines.append(
-                f"The hit counts of TAEP-C come from {counts.name}, a stand-in for the paper's counts on Flickr."
+                f"The hit counts of TAEP-C and Stacked come from {counts.name}, a stand-in for the paper's counts "
+                f"on Flickr."
             )
     lines.append(f"Label vectors of the tables: {data.main_vectors}, unless a row says otherwise.")
     return [*lines, *result.loaded.notes]

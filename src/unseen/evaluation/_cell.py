@@ -179,10 +179,8 @@ def _without(grid: Any, fixed: Mapping[str, Any]) -> Any:
 
 
 def _relations(cell: Cell, data: ExperimentData, columns: Sequence[int]) -> NDArray[np.float64] | None:
-    if cell.method.relations is None:
-        return None
-    relations: NDArray[np.float64] = data.relations[cell.method.relations][np.ix_(columns, columns)]
-    return relations
+    related = data.related(cell.method)
+    return None if related is None else related[np.ix_(columns, columns)]
 
 
 def _fit(model: ZeroShotTagger, cell: Cell, data: ExperimentData, source: str, train: View) -> ZeroShotTagger:

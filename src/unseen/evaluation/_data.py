@@ -89,7 +89,7 @@ class ExperimentData:
 
     def lacks(self, method: Method) -> str | None:
         """What the data set would need for a method, in words, or None if it has it all."""
-        if method.relations is not None and method.relations not in self.relations:
+        if method.needs_relations and method.relations is not None and self.related(method) is None:
             return f"there are no relations by {method.relations}"
         if method.columns != "features" and not self.backbone(method):
             return "no backbone with class logits is there"
@@ -107,6 +107,10 @@ class ExperimentData:
         """Sources of label vectors that a method chooses from."""
         known = self.vectors if method.columns == "features" else self.classes
         return tuple(source for source in method.vectors if source in known) or tuple(known)[:1]
+
+    def related(self, method: Method) -> NDArray[Any] | None:
+        """Relations that a method is given, if there are any."""
+        return None if method.relations is None else self.relations.get(method.relations)
 
     def columns(self, method: Method, backbone: str) -> NDArray[Any]:
         """The X of a method."""

@@ -43,6 +43,8 @@ class Method:
         What its X is: features, class logits, or features followed by logits.
     relations : {"hierarchy", "hit counts"}, optional
         Relations it is given.
+    needs_relations : bool
+        Whether it is left out of data sets that have no such relations.
     vectors : tuple of str
         Sources of label vectors to choose from by the search; empty, or none of them there: the first of the data
         set.
@@ -56,9 +58,12 @@ class Method:
     stages: tuple[Grid, ...]
     columns: Literal["features", "logits", "both"] = "features"
     relations: Literal["hierarchy", "hit counts"] | None = None
+    needs_relations: bool = True
     vectors: tuple[str, ...] = ()
     in_search: Mapping[str, Any] = field(default_factory=dict)
 
+
+SIDE_BY_SIDE: Final = "side by side"  # label vectors of several sources, one beside the other
 
 # Refits are certified to 1 %; the search compares models at 5 %, which ranks them alike in half the time.
 FINAL_TOL: Final = 1e-2
@@ -140,7 +145,16 @@ METHODS: Final[tuple[Method, ...]] = (
     ),
     Method("DeViSE", "paper", _devise, ({"alpha": [1e-2, 3e-3, 1e-3], "pairs": ["all", "worst"]}, _CENTRING)),
     Method("ESZSL", "paper", _eszsl, ({"gamma": [0.1, 1.0, 10.0, 100.0], "lam": [0.1, 1.0, 10.0]}, _CENTRING)),
-    Method("Stacked", "paper", _stacked, (_CENTRING,), in_search={"n_splits": 2, **_LOOSE}),
+    Method(
+        "Stacked",
+        "paper",
+        _stacked,
+        ({"center": [True]},),  # no choice: the score of the design on held-out labels
+        relations="hit counts",
+        needs_relations=False,
+        vectors=(SIDE_BY_SIDE,),
+        in_search={"n_splits": 2, **_LOOSE},
+    ),
     Method(
         "BackboneKnowledge",
         "open",

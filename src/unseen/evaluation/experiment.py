@@ -322,7 +322,7 @@ def _key(cell: Cell, data: ExperimentData, plan: SearchPlan, parts: dict[str, st
     used += [f"vectors {source}" for source in cell.sources]
     if method.columns != "features":
         used += [f"logits {cell.backbone}", *(f"classes {source}" for source in cell.sources)]
-    if method.relations is not None:
+    if data.related(method) is not None:
         used.append(f"relations {method.relations}")
     given = Given(data.features[cell.backbone].shape[1], data.classes.get(cell.sources[0]))
     model = method.make(given)

@@ -43,6 +43,31 @@ def scaled(X: Any, *, normalize: bool) -> Matrix:
     return np.vstack([chunk for _, chunk in scaled_chunks(X, normalize=normalize)])
 
 
+def signed_power(X: Any, power: float, *, normalize: bool) -> Any:
+    """``sign(x) |x|^power`` of each feature, in the storage and dtype of X; X itself for a power of 1.
+
+    Rows that are to be normalised are first divided by their largest entry, so that their length is immaterial.
+    """
+    if power == 1.0:
+        return X
+    if sp.issparse(X):
+        raised = sp.csr_array(X)
+        lengths = np.diff(raised.indptr)
+        largest = np.repeat(_largest(abs(raised).max(axis=1).toarray().ravel()), lengths) if normalize else 1.0
+        return sp.csr_array((_signed_power(raised.data / largest, power), raised.indices, raised.indptr), X.shape)
+    X = np.asarray(X)
+    return _signed_power(X / _largest(np.abs(X).max(axis=1))[:, None] if normalize else X, power)
+
+
+def _signed_power(values: NDArray[Any], power: float) -> NDArray[Any]:
+    raised: NDArray[Any] = np.sign(values) * np.abs(values) ** power
+    return raised
+
+
+def _largest(values: NDArray[Any]) -> NDArray[Any]:
+    return np.where(values > 0.0, values, 1.0).astype(values.dtype)
+
+
 def project(X: Any, weights: Matrix, *, normalize: bool) -> Matrix:
     """``X weights`` in float64, with the rows of X scaled."""
     if sp.issparse(X):

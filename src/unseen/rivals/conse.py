@@ -102,13 +102,7 @@ class ConSE(ExplainedBySeenLabels, ScoredTagger):
 
     def _weights(self, X: Any) -> Matrix:
         """Share of each seen label in the combination of each image."""
-        # The odds before the sigmoid: probabilities that round to 1 would tie.
-        odds = self._project(X, self.weights_) + self.bias_
-        best = np.argsort(-odds, axis=1, kind="stable")[:, : self.n_top_]
-        shares = np.zeros_like(odds)
-        np.put_along_axis(shares, best, expit(np.maximum(np.take_along_axis(odds, best, axis=1), -700.0)), axis=1)
-        shares /= shares.sum(axis=1, keepdims=True)
-        return shares
+        return top_shares(self._project(X, self.weights_) + self.bias_, self.n_top_)
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         if len(self.seen_vectors_) == 1:  # one label: its vector is every image's, only the probability is left
@@ -124,3 +118,13 @@ class ConSE(ExplainedBySeenLabels, ScoredTagger):
         parts: Matrix = self._weights(X).ravel() * (self.seen_vectors_ @ unit_rows(M)[0])
         length = np.linalg.norm(self._combine(X))
         return parts / length if length > 0.0 else parts
+
+
+def top_shares(odds: Matrix, n_top: int) -> Matrix:
+    """Probabilities of the ``n_top`` most probable labels of an image, divided by their sum; 0 for all others."""
+    # Ranked by the odds: probabilities that round to 1 would tie.
+    best = np.argsort(-odds, axis=1, kind="stable")[:, :n_top]
+    shares = np.zeros_like(odds)
+    np.put_along_axis(shares, best, expit(np.maximum(np.take_along_axis(odds, best, axis=1), -700.0)), axis=1)
+    shares /= shares.sum(axis=1, keepdims=True)
+    return shares

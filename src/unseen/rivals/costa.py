@@ -88,13 +88,7 @@ class COSTA(ExplainedBySeenLabels, ScoredTagger):
         self.temperature_ = check_number(self.temperature, "temperature", strict=True)
         self.weights_, self.bias_ = logistic_regression(problem.X, problem.T, C, normalize=self.normalize_)
         self.embedded_ = np.vstack([problem.seen, problem.unseen])
-        shares = similarity_shares(self.embedded_, problem.seen, self.temperature_)
-        n_seen = len(problem.seen)
-        if problem.relations is not None:
-            related = problem.relations[:, :n_seen]
-            shares = np.where(related.any(axis=1, keepdims=True), related, shares)
-        shares[:n_seen] = np.eye(n_seen)
-        self.shares_ = shares / shares.sum(axis=1, keepdims=True)
+        self.shares_ = label_shares(problem, self.temperature_)
 
     def _label_shares(self, M: Matrix) -> Matrix:
         shares = similarity_shares(M, self.embedded_[: self.n_seen_], self.temperature_)
@@ -113,3 +107,15 @@ class COSTA(ExplainedBySeenLabels, ScoredTagger):
     def _odds(self, X: Any) -> Matrix:
         odds: Matrix = self._project(X, self.weights_) + self.bias_
         return odds
+
+
+def label_shares(problem: TrainingProblem, temperature: float) -> Matrix:
+    """Weights of the seen labels in each label given to `fit`: its own, its relations, or by its vector."""
+    n_seen = len(problem.seen)
+    shares = similarity_shares(np.vstack([problem.seen, problem.unseen]), problem.seen, temperature)
+    if problem.relations is not None:
+        related = problem.relations[:, :n_seen]
+        shares = np.where(related.any(axis=1, keepdims=True), related, shares)
+    shares[:n_seen] = np.eye(n_seen)
+    weights: Matrix = shares / shares.sum(axis=1, keepdims=True)
+    return weights

@@ -1,4 +1,4 @@
-"""Stacked: TAEP for the annotated labels, label-mean transfer for all others, on one scale."""
+"""Stacked: TAEP for the annotated labels, a consensus of three methods for all others, on one scale."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from sklearn.exceptions import ConvergenceWarning
 from unseen.explanation import ExplainedBySeenLabels
 from unseen.rivals._calibration import LogOdds, fit_log_odds, groups, typical_intercept
 from unseen.rivals._known_labels import places_among
-from unseen.rivals._linear import gather, known_images, project
+from unseen.rivals._linear import gather, known_images, project, signed_power
 from unseen.rivals._parts import keep, recall
-from unseen.rivals.transfer import LabelMeanTransfer
+from unseen.rivals.consensus import Consensus
 from unseen.taep import TAEP
 from unseen.tagger import Matrix, TrainingProblem
-from unseen.validation import check_count
+from unseen.validation import check_count, check_number
 
 MOST_SCORED = 2000  # images of a group: more would not change a handful of coefficients
 
 
 class Stacked(ExplainedBySeenLabels):
-    r"""TAEP for the seen labels and `LabelMeanTransfer` for all others, both as log-odds.
+    r"""TAEP for the seen labels and `Consensus` for all others, both as log-odds.
 
     With s(x, k) the margin score of a seen label by `TAEP` (without its terms for unseen labels) and u(x, c) the
-    score of `LabelMeanTransfer`::
+    score of `Consensus`::
 
         score(x, k) = d s(x, k) + e                               if k is a seen label
         score(x, c) = a u(x, c) - b max_k s(x, k) + c0            otherwise
@@ -41,11 +41,12 @@ class Stacked(ExplainedBySeenLabels):
     methods are fitted on everything. Images are dealt in the order of their likeness to the mean image and labels
     in the order of their frequency: no random number decides.
 
-    A label is a seen one if its vector is. Nothing else than its vector is needed of a label asked for later.
-    With a single seen label, or without label vectors, nothing can be held out: then d = a = 1, b = e = 0 and c0
-    is minus the threshold of `LabelMeanTransfer`. ``relations`` are not used.
+    A label is a seen one if its vector is. Nothing else than its vector is needed of a label asked for later;
+    ``relations`` of the labels given to `fit` go to `Consensus`. With a single seen label, or without label
+    vectors, nothing can be held out: then d = a = 1, b = e = 0 and c0 is minus the threshold of `Consensus`.
+    Features enter as ``sign(x) |x|^power``.
 
-    `explain`: the parts of an unseen label are ``a`` times those of `LabelMeanTransfer`. Those of a seen label are
+    `explain`: the parts of an unseen label are ``a`` times those of `Consensus`. Those of a seen label are
     ``d`` times those of `TAEP`, and the label itself also has what these and the offset leave of its score.
 
     Parameters
@@ -54,6 +55,8 @@ class Stacked(ExplainedBySeenLabels):
         Of `TAEP`: weight of its squared weights.
     n_splits : int, default=5
         Groups of labels and of images to hold out in turn; at most as many as there are seen labels.
+    power : float, default=0.5
+        Of the features. Other than 1 it takes a copy of them in memory.
     normalize : bool, default=True
         Scale features and label vectors to unit length.
     center : bool, default=True
@@ -67,7 +70,7 @@ class Stacked(ExplainedBySeenLabels):
     ----------
     seen_part_ : TAEP
         The method of the seen labels.
-    unseen_part_ : LabelMeanTransfer
+    unseen_part_ : Consensus
         The method of all others.
     seen_odds_ : ndarray of shape (2,)
         d and e.
@@ -75,6 +78,8 @@ class Stacked(ExplainedBySeenLabels):
         a, -b and c0.
     embedded_ : ndarray of shape (n_seen, n_dims)
         The vectors of the seen labels, centred and scaled.
+    power_ : float
+        That of this fit.
     has_vectors_ : bool
         Whether `fit` was given label vectors.
     label_names_, label_vectors_, n_seen_
@@ -97,6 +102,7 @@ class Stacked(ExplainedBySeenLabels):
         beta: float = 0.3,
         *,
         n_splits: int = 5,
+        power: float = 0.5,
         normalize: bool = True,
         center: bool = True,
         tol: float = 1e-2,
@@ -104,6 +110,7 @@ class Stacked(ExplainedBySeenLabels):
     ) -> None:
         self.beta = beta
         self.n_splits = n_splits
+        self.power = power
         self.normalize = normalize
         self.center = center
         self.tol = tol
@@ -115,7 +122,7 @@ class Stacked(ExplainedBySeenLabels):
         return recall(self, "seen", self._new_seen_part())
 
     @property
-    def unseen_part_(self) -> LabelMeanTransfer:
+    def unseen_part_(self) -> Consensus:
         """The method of all others."""
         return recall(self, "unseen", self._new_unseen_part())
 
@@ -131,8 +138,10 @@ class Stacked(ExplainedBySeenLabels):
             random_state=self.random_state,
         )
 
-    def _new_unseen_part(self) -> LabelMeanTransfer:
-        return LabelMeanTransfer(normalize=self.normalize, center=False)
+    def _new_unseen_part(self) -> Consensus:
+        return Consensus(
+            power=1.0, normalize=self.normalize, center=False
+        )  # the features it gets have their power
 
     def _set_labels(self, n_seen: int, names: tuple[str, ...] | None, seen: Any, unseen: Any) -> None:
         super()._set_labels(n_seen, names, seen, unseen)
@@ -140,27 +149,36 @@ class Stacked(ExplainedBySeenLabels):
 
     def _fit(self, problem: TrainingProblem) -> None:
         n_splits = check_count(self.n_splits, "n_splits", low=2)
+        self.power_ = check_number(self.power, "power", strict=True)
         X, T = known_images(problem.X, problem.T)
-        problem = problem._replace(X=X, T=T)
+        problem = problem._replace(X=self._powered(X), T=T)
         self.embedded_ = problem.seen
-        seen_part, unseen_part = self._fit_parts(X, T, problem.seen)
+        seen_part, unseen_part = self._fit_parts(problem)
         keep(self, "seen", seen_part)
         keep(self, "unseen", unseen_part)
         seen, unseen = self._calibrate(problem, n_splits) if self.has_vectors_ else (None, None)
         self.seen_odds_ = _as_array(seen or LogOdds(np.ones(1), 0.0))
         self.unseen_odds_ = _as_array(unseen or LogOdds(np.array([1.0, 0.0]), -unseen_part.threshold_))
 
-    def _fit_parts(self, X: Any, T: NDArray[np.int8], seen: Matrix) -> tuple[TAEP, LabelMeanTransfer]:
-        Y = np.where(T == 0, np.nan, T == 1)
-        return self._new_seen_part().fit(X, Y, seen), self._new_unseen_part().fit(X, Y, seen)
+    def _powered(self, X: Any) -> Any:
+        return signed_power(X, self.power_, normalize=self.normalize_)
+
+    def _fit_parts(self, problem: TrainingProblem) -> tuple[TAEP, Consensus]:
+        X, Y = problem.X, np.where(problem.T == 0, np.nan, problem.T == 1)
+        unseen = problem.unseen if len(problem.unseen) else None
+        taep = self._new_seen_part().fit(X, Y, problem.seen)
+        return taep, self._new_unseen_part().fit(X, Y, problem.seen, unseen, problem.relations)
 
     def _calibrate(self, problem: TrainingProblem, n_splits: int) -> tuple[LogOdds | None, LogOdds | None]:
         """Log-odds of the seen and of all other labels; None where nothing could be held out."""
         X, T, M = problem.X, problem.T, problem.seen
+        n_seen = len(M)
+        if problem.relations is not None:
+            problem = problem._replace(relations=problem.relations[:n_seen, :n_seen])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the fit on everything speaks for itself
             scores = [
-                self._held_out_scores(X, T, M, *fold)
+                self._held_out_scores(problem, *fold)
                 for fold in _folds(X, T, M, n_splits, normalize=self.normalize_)
             ]
         if not scores:
@@ -173,11 +191,21 @@ class Stacked(ExplainedBySeenLabels):
         return fit_log_odds([s], s_truth), unseen
 
     def _held_out_scores(
-        self, X: Any, T: NDArray[np.int8], M: Matrix, trained: NDArray[np.bool_], fitted: Any, scored: Any
+        self, problem: TrainingProblem, trained: NDArray[np.bool_], fitted: Any, scored: Any
     ) -> _Scores:
-        taep, transfer = self._fit_parts(X[fitted], T[np.ix_(fitted, trained)], M[trained])
-        own = taep.decision_function(X[scored], M[trained])
-        other = transfer.decision_function(X[scored], M[~trained]) + transfer.threshold_
+        T, M, R = problem.T, problem.seen, problem.relations
+        order = np.concatenate([np.flatnonzero(trained), np.flatnonzero(~trained)])
+        taep, consensus = self._fit_parts(
+            problem._replace(
+                X=problem.X[fitted],
+                T=T[np.ix_(fitted, trained)],
+                seen=M[trained],
+                unseen=M[~trained],
+                relations=None if R is None else R[np.ix_(order, order)],
+            )
+        )
+        own = taep.decision_function(problem.X[scored], M[trained])
+        other = consensus.decision_function(problem.X[scored], M[~trained]) + consensus.threshold_
         novelty = np.broadcast_to(own.max(axis=1, keepdims=True), other.shape)
         labels = np.broadcast_to(np.flatnonzero(~trained), other.shape)
         own_truth, other_truth = T[np.ix_(scored, trained)], T[np.ix_(scored, ~trained)]
@@ -186,30 +214,33 @@ class Stacked(ExplainedBySeenLabels):
         )
 
     def _margin_scores(self, X: Any, M: Matrix) -> Matrix:
+        X = self._powered(X)
         scores = np.empty((X.shape[0], len(M)))
         places = places_among(M, self.embedded_)
         known = places >= 0
-        taep, transfer = self.seen_part_, self.unseen_part_
         slope, intercept = self.seen_odds_
-        scores[:, known] = slope * taep._margin_scores(X, self.embedded_[places[known]]) + intercept
+        scores[:, known] = slope * self.seen_part_._margin_scores(X, self.embedded_[places[known]]) + intercept
         if not known.all():
-            transferred = self.unseen_odds_[0] * transfer._scores(X, M[~known])
-            scores[:, ~known] = transferred - self._thresholds(X)[:, None]
+            transferred = self.unseen_odds_[0] * self.unseen_part_._scores(X, M[~known])
+            scores[:, ~known] = transferred - self._needed(X)[:, None]
         return scores
 
     def _thresholds(self, X: Any) -> Matrix:
+        return self._needed(self._powered(X))
+
+    def _needed(self, powered: Any) -> Matrix:
         """What the transferred score of a label that is not seen must exceed."""
-        margins = self.seen_part_._margin_scores(X, self.embedded_)
-        thresholds: Matrix = -self.unseen_odds_[1] * margins.max(axis=1) - self.unseen_odds_[2]
-        return thresholds
+        margins = self.seen_part_._margin_scores(powered, self.embedded_)
+        needed: Matrix = -self.unseen_odds_[1] * margins.max(axis=1) - self.unseen_odds_[2]
+        return needed
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
-        place = int(places_among(M, self.embedded_)[0])
+        powered, place = self._powered(X), int(places_among(M, self.embedded_)[0])
         if place < 0:
-            transferred: Matrix = self.unseen_odds_[0] * self.unseen_part_._seen_parts(X, M)
+            transferred: Matrix = self.unseen_odds_[0] * self.unseen_part_._seen_parts(powered, M)
             return transferred
-        parts: Matrix = self.seen_odds_[0] * self.seen_part_._seen_parts(X, self.embedded_[[place]])
-        parts[place] += self._margin_scores(X, M)[0, 0] + self._thresholds(X)[0] - parts.sum()
+        parts: Matrix = self.seen_odds_[0] * self.seen_part_._seen_parts(powered, self.embedded_[[place]])
+        parts[place] += self._margin_scores(X, M)[0, 0] + self._needed(powered)[0] - parts.sum()
         return parts
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unseen.explanation import ExplainedBySeenLabels
-from unseen.rivals._linear import gather
+from unseen.rivals._linear import gather, project
 from unseen.rivals._scored import ScoredTagger
 from unseen.tagger import Matrix, TrainingProblem
 
@@ -70,17 +71,8 @@ class LabelMeanTransfer(ExplainedBySeenLabels, ScoredTagger):
         self.center = center
 
     def _learn(self, problem: TrainingProblem) -> None:
-        T = problem.T
-        known, shown = T != 0, T == 1
-        rates = shown.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-        # Proportional to the difference of the means: the centred annotations sum to 0 for each label.
-        differences = gather(problem.X, np.where(known, shown - rates, 0.0), normalize=self.normalize_)
-        evidence = self._project(problem.X, differences)
-        means, spreads = evidence.mean(axis=0), evidence.std(axis=0)
-        varies = spreads > CONSTANT * np.abs(evidence).max(axis=0)
-        scale = np.divide(1.0, spreads, out=np.zeros_like(spreads), where=varies)
-        self.weights_, self.bias_ = differences * scale, -means * scale
-        standardised = (evidence - means) * scale
+        weights, bias, standardised = mean_evidence(problem.X, problem.T, normalize=self.normalize_)
+        self.weights_, self.bias_ = weights, bias
         self.correlations_ = standardised.T @ standardised / len(standardised)
         self.embedded_ = problem.seen
 
@@ -103,3 +95,24 @@ class LabelMeanTransfer(ExplainedBySeenLabels, ScoredTagger):
     def _evidence(self, X: Any) -> Matrix:
         evidence: Matrix = self._project(X, self.weights_) + self.bias_
         return evidence
+
+
+class MeanEvidence(NamedTuple):
+    """``z(x) = x weights + bias``, and z of the training images."""
+
+    weights: Matrix
+    bias: Matrix
+    standardised: Matrix
+
+
+def mean_evidence(X: Any, T: NDArray[np.int8], *, normalize: bool) -> MeanEvidence:
+    """Evidence for each label, a column of T: projection on the difference of two means, standardised."""
+    known, shown = T != 0, T == 1
+    rates = shown.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    # Proportional to the difference of the means: the centred annotations sum to 0 for each label.
+    differences = gather(X, np.where(known, shown - rates, 0.0), normalize=normalize)
+    evidence = project(X, differences, normalize=normalize)
+    means, spreads = evidence.mean(axis=0), evidence.std(axis=0)
+    varies = spreads > CONSTANT * np.abs(evidence).max(axis=0)
+    scale = np.divide(1.0, spreads, out=np.zeros_like(spreads), where=varies)
+    return MeanEvidence(differences * scale, -means * scale, (evidence - means) * scale)

@@ -1,0 +1,199 @@
+"""Consensus: three ways to pass on what the seen labels say, added, so that one's errors count less."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unseen.explanation import ExplainedBySeenLabels
+from unseen.rivals._known_labels import places_among
+from unseen.rivals._linear import logistic_regression, signed_power, similarity_shares, unit_rows
+from unseen.rivals._scored import ScoredTagger
+from unseen.rivals.conse import top_shares
+from unseen.rivals.costa import label_shares
+from unseen.rivals.transfer import mean_evidence
+from unseen.tagger import Matrix, TrainingProblem
+from unseen.validation import check_number
+
+MOST_KEPT = 4000  # training images whose evidence is kept, to standardise labels asked for later
+LOOSE = 0.1  # temperature of the shares of labels without relations, that of `COSTA`
+CONSTANT = 1e-10  # a standard deviation below this share of the largest value is rounding
+
+
+class Consensus(ExplainedBySeenLabels, ScoredTagger):
+    r"""Sum of three readings of the evidence for the seen labels: likeness, combination and company.
+
+    With z_k(x) the evidence of `LabelMeanTransfer` for seen label k, o_k(x) the log-odds of a logistic regression
+    that minimises ``sum over known (i, k) of log(1 + exp(-t_ik (x_i w_k + b_k))) + |w_k|^2 / (2 C)``, and p_k(x)
+    its probabilities divided by their sum, a label c is read in three ways::
+
+        likeness(x, c)    = sum_k <m_k, m_c> z_k(x)                (LabelMeanTransfer)
+        combination(x, c) = cos(sum_k p_k(x) m_k, m_c)             (ConSE, of all seen labels)
+        company(x, c)     = sum_k a_ck o_k(x)                      (COSTA)
+
+    where a_c are the relations of c with the seen labels divided by their sum (`COSTA` has the rules for labels
+    without any): the first two ask what c looks like, the third what it is seen with. Each reading of each label
+    is standardised over the training images, and so is their sum u. Labels that stand high on many images would
+    crowd out all others, so what a label has on the images where it stands high is subtracted::
+
+        score(x, c) = u(x, c) - temperature log( mean_i exp(u(x_i, c) / temperature) )
+
+    over the training images i. Features enter as ``sign(x) |x|^power``: roots keep a few strong ones from
+    deciding alone.
+
+    Multi-label adaptation: none is needed. Seen labels are scored as any other, by their vectors; `Stacked` has a
+    better way for them.
+
+    `explain` splits each reading over the seen labels, as the method that it comes from does; what is constant for
+    a label, the means of its readings and its crowding, is divided equally among them.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Inverse strength of the penalty of the classifiers; their losses are summed over the images.
+    temperature : float, default=0.7
+        Of the correction for crowding: towards 0 the highest score of a label on a training image is subtracted,
+        with a large one the same for all labels.
+    power : float, default=0.5
+        Of the features. Other than 1 it takes a copy of them in memory.
+    normalize : bool, default=True
+        Scale features and label vectors to unit length.
+    center : bool, default=True
+        Subtract the mean of the label vectors given to `fit` (before scaling), also from labels asked for later.
+
+    Attributes
+    ----------
+    mean_weights_, odds_weights_ : ndarray of shape (n_features, n_seen)
+        ``z(x) = x mean_weights_ + mean_bias_``, ``o(x) = x odds_weights_ + odds_bias_``.
+    mean_bias_, odds_bias_ : ndarray of shape (n_seen,)
+        See ``mean_weights_``.
+    kept_evidence_, kept_odds_ : ndarray of shape (at most 4000, n_seen), float32
+        z and o of training images, from which the mean, the spread and the crowding of any label follow.
+    shares_ : ndarray of shape (n_seen + n_unseen, n_seen)
+        The weights a of the labels given to `fit`.
+    embedded_ : ndarray of shape (n_seen + n_unseen, n_dims)
+        Their vectors, centred and scaled.
+    temperature_, power_ : float
+        Those of this fit.
+    threshold_ : float
+        What is subtracted from the scores: the threshold of best micro-F1 over the known training entries.
+    label_names_, label_vectors_, n_seen_
+        The labels given to `fit`, the seen ones first.
+
+    Examples
+    --------
+    >>> from unseen import make_tagged_scenes
+    >>> from unseen.rivals import Consensus
+    >>> data = make_tagged_scenes(n_train=300, n_test=5)
+    >>> model = Consensus().fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels)
+    >>> model.decision_function(data.X_test, data.unseen_labels).shape
+    (5, 12)
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        temperature: float = 0.7,
+        *,
+        power: float = 0.5,
+        normalize: bool = True,
+        center: bool = True,
+    ) -> None:
+        self.C = C
+        self.temperature = temperature
+        self.power = power
+        self.normalize = normalize
+        self.center = center
+
+    def _learn(self, problem: TrainingProblem) -> None:
+        C = check_number(self.C, "C", strict=True)
+        self.temperature_ = check_number(self.temperature, "temperature", strict=True)
+        self.power_ = check_number(self.power, "power", strict=True)
+        X, T = signed_power(problem.X, self.power_, normalize=self.normalize_), problem.T
+        self.mean_weights_, self.mean_bias_, evidence = mean_evidence(X, T, normalize=self.normalize_)
+        self.odds_weights_, self.odds_bias_ = logistic_regression(X, T, C, normalize=self.normalize_)
+        odds = self._project(X, self.odds_weights_) + self.odds_bias_
+        kept = _even_steps(evidence, odds)
+        self.kept_evidence_, self.kept_odds_ = (values[kept].astype(np.float32) for values in (evidence, odds))
+        self.embedded_ = np.vstack([problem.seen, problem.unseen])
+        self.shares_ = label_shares(problem, LOOSE)
+
+    def _scores(self, X: Any, M: Matrix) -> Matrix:
+        scale = self._scale(M)
+        return self._sum(scale, self._readings(*self._evidence(X), M)) - scale.crowding
+
+    def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
+        scale, (z, o) = self._scale(M), self._evidence(X)
+        seen, likeness, shares = self._weights(M)
+        probable = top_shares(o, len(seen))
+        length = np.linalg.norm(probable @ seen) or 1.0
+        combined = probable[0] * (seen @ unit_rows(M)[0]) / length
+        parts = np.stack([z[0] * likeness[0], combined, o[0] * shares[0]], axis=1) @ scale.factors[:, 0]
+        constant: float = self._scores(X, M)[0, 0] - parts.sum()
+        return np.asarray(parts + constant / len(parts))
+
+    def _evidence(self, X: Any) -> tuple[Matrix, Matrix]:
+        """Evidence z and log-odds o for the seen labels, a row an image."""
+        X = signed_power(X, self.power_, normalize=self.normalize_)
+        return (
+            self._project(X, self.mean_weights_) + self.mean_bias_,
+            self._project(X, self.odds_weights_) + self.odds_bias_,
+        )
+
+    def _weights(self, M: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+        """Vectors of the seen labels, and the likeness to them and the share of them of each label."""
+        seen = self.embedded_[: self.n_seen_]
+        shares = similarity_shares(M, seen, LOOSE)
+        places = places_among(M, self.embedded_)
+        shares[places >= 0] = self.shares_[places[places >= 0]]
+        return seen, M @ seen.T, shares
+
+    def _readings(self, z: Matrix, o: Matrix, M: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+        seen, likeness, shares = self._weights(M)
+        combination = unit_rows(top_shares(o, len(seen)) @ seen) @ unit_rows(M).T
+        return z @ likeness.T, combination, o @ shares.T
+
+    def _sum(self, scale: _Scale, readings: tuple[Matrix, ...]) -> Matrix:
+        total: Matrix = sum(reading * factor for reading, factor in zip(readings, scale.factors, strict=True))
+        return total - scale.level
+
+    def _scale(self, M: Matrix) -> _Scale:
+        """What standardises each reading of each label, and their sum; from the kept images."""
+        z, o = self.kept_evidence_.astype(np.float64), self.kept_odds_.astype(np.float64)
+        readings = self._readings(z, o, M)
+        factors = np.array([_inverse_spread(reading) for reading in readings])
+        total: Matrix = sum(reading * factor for reading, factor in zip(readings, factors, strict=True))
+        factors *= _inverse_spread(total)
+        total *= _inverse_spread(total)
+        level = total.mean(axis=0)
+        heights = (total - level) / self.temperature_
+        highest = heights.max(axis=0)
+        crowding = self.temperature_ * (np.log(np.exp(heights - highest).mean(axis=0)) + highest)
+        return _Scale(factors, level, crowding)
+
+
+class _Scale(NamedTuple):
+    """``score = sum of factors * readings - level - crowding``, each of a label."""
+
+    factors: Matrix
+    level: Matrix
+    crowding: Matrix
+
+
+def _inverse_spread(values: Matrix) -> Matrix:
+    """One over the standard deviation of each column; 0 for one that does not vary."""
+    spread = values.std(axis=0)
+    varies = spread > CONSTANT * np.abs(values).max(axis=0)
+    inverse: Matrix = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
+    return inverse
+
+
+def _even_steps(evidence: Matrix, odds: Matrix) -> NDArray[np.intp]:
+    """At most `MOST_KEPT` images from the least to the most evidence: neither chance nor their order decides."""
+    order = np.lexsort([odds.sum(axis=1), evidence.sum(axis=1)])
+    if len(order) <= MOST_KEPT:
+        return order
+    steps: NDArray[np.intp] = np.linspace(0, len(order) - 1, MOST_KEPT).round().astype(np.intp)
+    return order[steps]

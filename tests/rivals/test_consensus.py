@@ -1,0 +1,127 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from unseen import make_tagged_scenes
+from unseen.evaluation.metrics import mean_image_average_precision
+from unseen.rivals import COSTA, ConSE, Consensus, LabelMeanTransfer, consensus
+from unseen.rivals._linear import signed_power
+
+
+@pytest.fixture(scope="module")
+def data():
+    scenes = make_tagged_scenes(200, 60, n_features=40, n_dims=16, random_state=0)
+    return replace(scenes, X_train=scenes.X_train.astype(float), X_test=scenes.X_test.astype(float))
+
+
+@pytest.fixture(scope="module", name="Y")
+def annotations(data):
+    return data.Y_train[:, data.seen].astype(float)
+
+
+@pytest.fixture(scope="module", name="R")
+def relations(data):
+    counts = np.random.default_rng(1).random((24, 24))
+    return counts + counts.T
+
+
+@pytest.fixture(scope="module")
+def model(data, Y, R):
+    return Consensus().fit(data.X_train, Y, data.seen_labels, data.unseen_labels, R)
+
+
+def raw_scores(model, X, labels):
+    return model.decision_function(X, labels) + model.threshold_
+
+
+def roots(X):
+    return np.sign(X) * np.sqrt(np.abs(X))
+
+
+def standardised(scores, known):
+    return (scores - known.mean(axis=0)) / known.std(axis=0), (known - known.mean(axis=0)) / known.std(axis=0)
+
+
+class TestScores:
+    def test_it_is_the_sum_of_three_rivals_less_the_crowding(self, data, Y, R, model):
+        X, X_test = roots(data.X_train), roots(data.X_test)
+        parts = []
+        for rival in (LabelMeanTransfer(), ConSE(n_top=12), COSTA()):
+            rival.fit(X, Y, data.seen_labels, data.unseen_labels, R)
+            scores = (rival.decision_function(images, "unseen") for images in (X_test, X))
+            parts.append(standardised(*scores))
+        total, known = standardised(sum(part[0] for part in parts), sum(part[1] for part in parts))
+        expected = total - 0.7 * np.log(np.exp(known / 0.7).mean(axis=0))
+        np.testing.assert_allclose(raw_scores(model, data.X_test, "unseen"), expected, atol=1e-5)
+
+    def test_a_low_temperature_subtracts_the_highest_score_on_a_training_image(self, data, Y):
+        model = Consensus(temperature=1e-3).fit(data.X_train, Y, data.seen_labels, data.unseen_labels)
+        highest = raw_scores(model, data.X_train, "all").max(axis=0)
+        np.testing.assert_allclose(highest, 0.0, atol=0.01)
+
+    def test_relations_matter_to_the_labels_given_to_fit_alone(self, data, Y, R, model):
+        plain = Consensus().fit(data.X_train, Y, data.seen_labels, data.unseen_labels)
+        late = np.random.default_rng(0).normal(size=(5, 16))
+        np.testing.assert_allclose(raw_scores(plain, data.X_test, late), raw_scores(model, data.X_test, late))
+        changed = raw_scores(plain, data.X_test, "unseen") - raw_scores(model, data.X_test, "unseen")
+        assert np.abs(changed).max() > 0.1
+
+    def test_few_kept_images_nearly_suffice(self, data, Y, model, monkeypatch):
+        monkeypatch.setattr(consensus, "MOST_KEPT", 100)
+        few = Consensus().fit(data.X_train, Y, data.seen_labels, data.unseen_labels)
+        assert few.kept_odds_.shape == (100, 12)
+        assert model.kept_odds_.shape == (200, 12)
+        late = np.random.default_rng(0).normal(size=(5, 16))
+        close = np.corrcoef(
+            raw_scores(few, data.X_test, late).ravel(), raw_scores(model, data.X_test, late).ravel()
+        )
+        assert close[0, 1] > 0.98
+
+    def test_images_that_are_all_the_same_leave_every_score_alike(self, data, Y):
+        X = np.repeat(data.X_train[:1], len(Y), axis=0)
+        model = Consensus().fit(X, Y, data.seen_labels, data.unseen_labels)
+        np.testing.assert_allclose(raw_scores(model, data.X_test, "all"), 0.0, atol=1e-9)
+
+    def test_a_single_seen_label_is_enough(self, data, Y):
+        seen = data.seen_labels.vectors[:1]
+        model = Consensus(center=False).fit(data.X_train, Y[:, :1], seen, data.unseen_labels.vectors)
+        assert np.isfinite(model.decision_function(data.X_test, "all")).all()
+
+    def test_unseen_labels_are_found_far_better_than_by_chance(self):
+        data = make_tagged_scenes(800, 300, random_state=3)
+        model = Consensus().fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels, data.unseen_labels)
+        truth = data.Y_test[:, data.unseen]
+        kept = truth.any(axis=1)
+        scores = model.decision_function(data.X_test[kept], "unseen")
+        chance = np.random.default_rng(0).random(scores.shape)
+        found, lucky = (mean_image_average_precision(truth[kept], part) for part in (scores, chance))
+        assert found > lucky + 0.2
+
+
+class TestParameters:
+    @pytest.mark.parametrize("name", ["C", "temperature", "power"])
+    @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, "much"])
+    def test_they_are_checked(self, data, Y, name, value):
+        with pytest.raises(ValueError, match=rf"^{name}: "):
+            Consensus(**{name: value}).fit(data.X_train, Y, data.seen_labels)
+
+
+class TestSignedPower:
+    def test_signs_and_zeros_stay(self):
+        X = np.array([[4.0, -9.0, 0.0], [0.0, 0.0, 0.0]])
+        np.testing.assert_allclose(signed_power(X, 0.5, normalize=False), [[2.0, -3.0, 0.0], [0.0, 0.0, 0.0]])
+        np.testing.assert_allclose(signed_power(X, 0.5, normalize=True), [[2.0 / 3.0, -1.0, 0.0], [0.0, 0.0, 0.0]])
+
+    @pytest.mark.parametrize("normalize", [False, True])
+    def test_sparse_features_stay_sparse(self, normalize):
+        X = np.array([[4.0, -9.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 16.0]], dtype=np.float32)
+        raised = signed_power(sp.csr_array(X), 0.5, normalize=normalize)
+        assert sp.issparse(raised)
+        assert raised.dtype == np.float32
+        np.testing.assert_allclose(raised.toarray(), signed_power(X, 0.5, normalize=normalize))
+
+    def test_a_power_of_one_is_no_copy(self):
+        X = np.ones((2, 2))
+        assert signed_power(X, 1.0, normalize=True) is X
