@@ -44,6 +44,7 @@ from unseen.evaluation.protocol import (
 from unseen.labels._spelling import VOC_WORDS
 from unseen.labels.relate import relate
 from unseen.rivals import Consensus, DeViSE, Stacked
+from unseen.rivals._linear import signed_power
 
 ALWAYS_TRAINED = "person"
 TRAINED_OF_TEN = (5, 7)
@@ -158,22 +159,25 @@ def held_out_scores(problem: Problem, fold: Fold) -> Iterator[tuple[str, Any]]:
             row,
             fitted(problem, fold, model, V, related=related).decision_function(problem.X[fold.score], "unseen"),
         )
+    X = problem.X[fold.score]
     raw = fitted(problem, fold, Consensus(power=1.0, center=False), V)
-    whole = fitted(problem, fold, Consensus(center=False), V)
-    evidence, known = whole._evidence(problem.X[fold.score]), whole._evidence(problem.X[fold.train])
+    fit = Fitted(fitted(problem, fold, Consensus(center=False), V), X, fold)
     for source, vectors in problem.vectors.items():
-        yield f"Consensus, {source}", summed(whole, evidence, known, vectors, fold)
-    yield "  features as they are", raw.decision_function(problem.X[fold.score], "unseen")
+        yield f"Consensus, {source}", fit.scores(vectors)
+    yield "  features as they are", raw.decision_function(X, "unseen")
+    for smoothing in (0.0, 0.5):
+        name = f"smoothing {smoothing:g}" if smoothing else "images alike not asked"
+        yield f"  {name}", fit.scores(V, smoothing=smoothing)
     for temperature in (0.5, 1.0, np.inf):
         name = "no correction for crowding" if np.isinf(temperature) else f"temperature {temperature:g}"
-        yield f"  {name}", summed(whole, evidence, known, V, fold, temperature=temperature)
+        yield f"  {name}", fit.scores(V, temperature=temperature)
     for left_out in READINGS:
         kept = [reading for reading in READINGS if reading != left_out]
-        yield f"  without {left_out}", summed(whole, evidence, known, V, fold, kept)
+        yield f"  without {left_out}", fit.scores(V, kept)
     for source in ("GloVe", "GloVe + USE", CHOSEN):
         yield (
             f"likeness alone (LabelMeanTransfer), {source}",
-            summed(whole, evidence, known, problem.vectors[source], fold, ["likeness"], np.inf),
+            fit.scores(problem.vectors[source], ["likeness"], smoothing=0.0, temperature=np.inf),
         )
 
 
@@ -183,23 +187,41 @@ def fitted(problem: Problem, fold: Fold, model, V, *, related: bool = True):
     return model.fit(problem.X[fold.train], problem.Y[np.ix_(fold.train, fold.A)], V[fold.A], V[fold.B], R)
 
 
-def summed(model: Consensus, evidence, known, V, fold: Fold, readings=tuple(READINGS), temperature: float = 0.7):
-    """What `Consensus` would give with other label vectors, fewer readings or another temperature.
+class Fitted:
+    """What one `Consensus` would give with other label vectors, fewer readings or other parameters.
 
-    Neither the evidence for the trained labels nor the shares by relations depend on these: one fit serves all.
+    Neither the evidence for the trained labels, nor the shares by relations, nor looks depend on these.
     """
-    model.embedded_ = np.vstack([V[fold.A], V[fold.B]])
-    chosen = [READINGS[reading] for reading in readings]
-    scores, on_training = ([model._readings(*part, V[fold.B])[i] for i in chosen] for part in (evidence, known))
-    spreads = [part.std(axis=0) for part in on_training]
-    total, level = (
-        sum(part / spread for part, spread in zip(parts, spreads, strict=True)) for parts in (scores, on_training)
-    )
-    mean, spread = level.mean(axis=0), level.std(axis=0)
-    total, level = (total - mean) / spread, (level - mean) / spread
-    if np.isinf(temperature):
-        return total
-    return total - temperature * np.log(np.exp(level / temperature).mean(axis=0))
+
+    def __init__(self, model: Consensus, X, fold: Fold) -> None:
+        self.model, self.fold = model, fold
+        X = signed_power(X, model.power_, normalize=True)
+        self.evidence, self.alike = (
+            (model._evidence(X), model._kept()),
+            (model._neighbors(X), model.kept_neighbors_),
+        )
+
+    def scores(self, V, readings=tuple(READINGS), *, smoothing: float = 0.8, temperature: float = 0.7):
+        """Scores of the held-out labels, step by step as in the docstring of `Consensus`."""
+        A, B = self.fold.A, self.fold.B
+        self.model.embedded_ = np.vstack([V[A], V[B]])
+        chosen = [READINGS[reading] for reading in readings]
+        of_images, of_kept = ([self.model._readings(*part, V[B])[i] for i in chosen] for part in self.evidence)
+        parts = [standardised(*pair) for pair in zip(of_images, of_kept, strict=True)]
+        total, kept = standardised(*(sum(pair) for pair in zip(*parts, strict=True)))
+        if smoothing:
+            alike = standardised(*(kept[places].mean(axis=1) for places in self.alike))
+            pairs = zip((total, kept), alike, strict=True)
+            total, kept = standardised(*((1.0 - smoothing) * own + smoothing * like for own, like in pairs))
+        if np.isinf(temperature):
+            return total
+        return total - temperature * np.log(np.exp(kept / temperature).mean(axis=0))
+
+
+def standardised(scores, kept):
+    """Both with the mean and the spread of the second."""
+    mean, spread = kept.mean(axis=0), kept.std(axis=0)
+    return (scores - mean) / spread, (kept - mean) / spread
 
 
 def figures(truth, scores, k: int) -> tuple[float, float, float]:

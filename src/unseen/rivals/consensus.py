@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from unseen.explanation import ExplainedBySeenLabels
 from unseen.rivals._known_labels import places_among
 from unseen.rivals._linear import logistic_regression, signed_power, similarity_shares, unit_rows
+from unseen.rivals._neighbours import Looks, learn_looks, mean_of, nearest
 from unseen.rivals._scored import ScoredTagger
 from unseen.rivals.conse import top_shares
 from unseen.rivals.costa import label_shares
 from unseen.rivals.transfer import mean_evidence
 from unseen.tagger import Matrix, TrainingProblem
-from unseen.validation import check_number
+from unseen.validation import check_count, check_number
 
 MOST_KEPT = 4000  # training images whose evidence is kept, to standardise labels asked for later
 LOOSE = 0.1  # temperature of the shares of labels without relations, that of `COSTA`
@@ -35,19 +36,23 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
 
     where a_c are the relations of c with the seen labels divided by their sum (`COSTA` has the rules for labels
     without any): the first two ask what c looks like, the third what it is seen with. Each reading of each label
-    is standardised over the training images, and so is their sum u. Labels that stand high on many images would
-    crowd out all others, so what a label has on the images where it stands high is subtracted::
+    is standardised over the training images, and so is their sum u. Images that look alike should have like
+    scores: v(x, c) is the mean of u over the training images, annotated or not, that look most like x, also
+    standardised, and ``w = (1 - smoothing) u + smoothing v``, once more. Labels that stand high on many images
+    would crowd out all others, so what a label has on the images where it stands high is subtracted::
 
-        score(x, c) = u(x, c) - temperature log( mean_i exp(u(x_i, c) / temperature) )
+        score(x, c) = w(x, c) - temperature log( mean_i exp(w(x_i, c) / temperature) )
 
-    over the training images i. Features enter as ``sign(x) |x|^power``: roots keep a few strong ones from
-    deciding alone.
+    over the training images i, none of which is its own neighbour. Features enter as ``sign(x) |x|^power``: roots
+    keep a few strong ones from deciding alone. Looks are compared by cosine, in the 128 directions in which the
+    features vary most and with their mean subtracted.
 
     Multi-label adaptation: none is needed. Seen labels are scored as any other, by their vectors; `Stacked` has a
     better way for them.
 
-    `explain` splits each reading over the seen labels, as the method that it comes from does; what is constant for
-    a label, the means of its readings and its crowding, is divided equally among them.
+    `explain` splits each reading over the seen labels, as the method that it comes from does, for the image and
+    for those that look like it; what is constant for a label, the means of its readings and its crowding, is
+    divided equally among them.
 
     Parameters
     ----------
@@ -56,6 +61,10 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
     temperature : float, default=0.7
         Of the correction for crowding: towards 0 the highest score of a label on a training image is subtracted,
         with a large one the same for all labels.
+    n_neighbors : int, default=50
+        Images that look most like one; all but one of the kept ones if there are fewer.
+    smoothing : float in [0, 1], default=0.8
+        Share of what images that look alike say; with 0 nothing of their looks is kept.
     power : float, default=0.5
         Of the features. Other than 1 it takes a copy of them in memory.
     normalize : bool, default=True
@@ -71,11 +80,17 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
         See ``mean_weights_``.
     kept_evidence_, kept_odds_ : ndarray of shape (at most 4000, n_seen), float32
         z and o of training images, from which the mean, the spread and the crowding of any label follow.
+    kept_looks_ : ndarray of shape (at most 4000, at most 128), float32
+        What they look like; without rows if there is no smoothing.
+    kept_neighbors_ : ndarray of shape (at most 4000, n_neighbors), int32
+        Which of the others look most like each of them.
+    look_directions_, look_middle_ : ndarray of shape (n_features, at most 128) and (at most 128,)
+        The looks of an image are ``x look_directions_ - look_middle_``, of unit length.
     shares_ : ndarray of shape (n_seen + n_unseen, n_seen)
         The weights a of the labels given to `fit`.
     embedded_ : ndarray of shape (n_seen + n_unseen, n_dims)
         Their vectors, centred and scaled.
-    temperature_, power_ : float
+    temperature_, smoothing_, power_ : float
         Those of this fit.
     threshold_ : float
         What is subtracted from the scores: the threshold of best micro-F1 over the known training entries.
@@ -97,12 +112,16 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
         C: float = 1.0,
         temperature: float = 0.7,
         *,
+        n_neighbors: int = 50,
+        smoothing: float = 0.8,
         power: float = 0.5,
         normalize: bool = True,
         center: bool = True,
     ) -> None:
         self.C = C
         self.temperature = temperature
+        self.n_neighbors = n_neighbors
+        self.smoothing = smoothing
         self.power = power
         self.normalize = normalize
         self.center = center
@@ -110,37 +129,72 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
     def _learn(self, problem: TrainingProblem) -> None:
         C = check_number(self.C, "C", strict=True)
         self.temperature_ = check_number(self.temperature, "temperature", strict=True)
+        self.smoothing_ = check_number(self.smoothing, "smoothing", high=1.0)
         self.power_ = check_number(self.power, "power", strict=True)
+        n_neighbors = check_count(self.n_neighbors, "n_neighbors")
         X, T = signed_power(problem.X, self.power_, normalize=self.normalize_), problem.T
         self.mean_weights_, self.mean_bias_, evidence = mean_evidence(X, T, normalize=self.normalize_)
         self.odds_weights_, self.odds_bias_ = logistic_regression(X, T, C, normalize=self.normalize_)
         odds = self._project(X, self.odds_weights_) + self.odds_bias_
         kept = _even_steps(evidence, odds)
         self.kept_evidence_, self.kept_odds_ = (values[kept].astype(np.float32) for values in (evidence, odds))
+        self._learn_looks(X[kept], min(n_neighbors, len(kept) - 1))
         self.embedded_ = np.vstack([problem.seen, problem.unseen])
         self.shares_ = label_shares(problem, LOOSE)
 
+    def _learn_looks(self, X: Any, n_neighbors: int) -> None:
+        if self.smoothing_ == 0.0 or n_neighbors == 0:
+            self.look_directions_, self.look_middle_ = np.zeros((X.shape[1], 0), dtype=np.float32), np.zeros(0)
+            self.kept_looks_ = np.zeros((0, 0), dtype=np.float32)
+            self.kept_neighbors_ = np.zeros((0, 0), dtype=np.int32)
+            return
+        looks = learn_looks(X, normalize=self.normalize_)
+        self.look_directions_, self.look_middle_ = looks
+        self.kept_looks_ = looks(X, normalize=self.normalize_)
+        self.kept_neighbors_ = nearest(self.kept_looks_, self.kept_looks_, n_neighbors, themselves=True)
+
     def _scores(self, X: Any, M: Matrix) -> Matrix:
+        X = signed_power(X, self.power_, normalize=self.normalize_)
         scale = self._scale(M)
-        return self._sum(scale, self._readings(*self._evidence(X), M)) - scale.crowding
+        scores = scale.own * self._sum(self._readings(*self._evidence(X), M), scale.factors)
+        if len(self.kept_looks_):
+            scores += scale.alike * mean_of(scale.kept, self._neighbors(X))
+        return scores - scale.level
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
-        scale, (z, o) = self._scale(M), self._evidence(X)
+        score = self._scores(X, M)[0, 0]
+        X = signed_power(X, self.power_, normalize=self.normalize_)
+        scale = self._scale(M)
+        parts = scale.own * self._parts_of(*self._evidence(X), M, scale.factors)[0]
+        if len(self.kept_looks_):
+            z, o = self._kept()
+            alike = self._neighbors(X)[0]
+            parts = parts + scale.alike * self._parts_of(z[alike], o[alike], M, scale.factors).mean(axis=0)
+        return np.asarray(parts + (score - parts.sum()) / len(parts))
+
+    def _parts_of(self, z: Matrix, o: Matrix, M: Matrix, factors: Matrix) -> Matrix:
+        """What each seen label adds to the sum of the readings of one label, a row an image."""
         seen, likeness, shares = self._weights(M)
         probable = top_shares(o, len(seen))
-        length = np.linalg.norm(probable @ seen) or 1.0
-        combined = probable[0] * (seen @ unit_rows(M)[0]) / length
-        parts = np.stack([z[0] * likeness[0], combined, o[0] * shares[0]], axis=1) @ scale.factors[:, 0]
-        constant: float = self._scores(X, M)[0, 0] - parts.sum()
-        return np.asarray(parts + constant / len(parts))
+        lengths = np.linalg.norm(probable @ seen, axis=1, keepdims=True)
+        combined = probable * (seen @ unit_rows(M)[0]) / np.where(lengths > 0.0, lengths, 1.0)
+        return self._sum((z * likeness[0], combined, o * shares[0]), factors)
 
     def _evidence(self, X: Any) -> tuple[Matrix, Matrix]:
-        """Evidence z and log-odds o for the seen labels, a row an image."""
-        X = signed_power(X, self.power_, normalize=self.normalize_)
+        """Evidence z and log-odds o for the seen labels, a row an image; X has its power."""
         return (
             self._project(X, self.mean_weights_) + self.mean_bias_,
             self._project(X, self.odds_weights_) + self.odds_bias_,
         )
+
+    def _kept(self) -> tuple[Matrix, Matrix]:
+        """Evidence and log-odds of the kept images."""
+        return self.kept_evidence_.astype(np.float64), self.kept_odds_.astype(np.float64)
+
+    def _neighbors(self, X: Any) -> NDArray[np.int32]:
+        """Which of the kept images look most like each image; X has its power."""
+        looks = Looks(self.look_directions_, self.look_middle_)(X, normalize=self.normalize_)
+        return nearest(looks, self.kept_looks_, self.kept_neighbors_.shape[1])
 
     def _weights(self, M: Matrix) -> tuple[Matrix, Matrix, Matrix]:
         """Vectors of the seen labels, and the likeness to them and the share of them of each label."""
@@ -155,31 +209,41 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
         combination = unit_rows(top_shares(o, len(seen)) @ seen) @ unit_rows(M).T
         return z @ likeness.T, combination, o @ shares.T
 
-    def _sum(self, scale: _Scale, readings: tuple[Matrix, ...]) -> Matrix:
-        total: Matrix = sum(reading * factor for reading, factor in zip(readings, scale.factors, strict=True))
-        return total - scale.level
+    @staticmethod
+    def _sum(readings: tuple[Matrix, ...], factors: Matrix) -> Matrix:
+        total: Matrix = sum(reading * factor for reading, factor in zip(readings, factors, strict=True))
+        return total
 
     def _scale(self, M: Matrix) -> _Scale:
-        """What standardises each reading of each label, and their sum; from the kept images."""
-        z, o = self.kept_evidence_.astype(np.float64), self.kept_odds_.astype(np.float64)
-        readings = self._readings(z, o, M)
+        """What standardises each reading of each label and their sums, from the kept images."""
+        readings = self._readings(*self._kept(), M)
         factors = np.array([_inverse_spread(reading) for reading in readings])
-        total: Matrix = sum(reading * factor for reading, factor in zip(readings, factors, strict=True))
-        factors *= _inverse_spread(total)
-        total *= _inverse_spread(total)
-        level = total.mean(axis=0)
-        heights = (total - level) / self.temperature_
-        highest = heights.max(axis=0)
-        crowding = self.temperature_ * (np.log(np.exp(heights - highest).mean(axis=0)) + highest)
-        return _Scale(factors, level, crowding)
+        kept = self._sum(readings, factors)
+        own = _inverse_spread(kept)
+        total = own * kept
+        alike = np.zeros_like(own)
+        if len(self.kept_looks_):
+            means = mean_of(kept, self.kept_neighbors_)
+            own, alike = (1.0 - self.smoothing_) * own, self.smoothing_ * _inverse_spread(means)
+            total = own * kept + alike * means
+            spread = _inverse_spread(total)
+            own, alike, total = own * spread, alike * spread, total * spread
+        highest = total.max(axis=0)
+        heights = np.exp((total - highest) / self.temperature_).mean(axis=0)
+        return _Scale(factors, kept, own, alike, highest + self.temperature_ * np.log(heights))
 
 
 class _Scale(NamedTuple):
-    """``score = sum of factors * readings - level - crowding``, each of a label."""
+    """``score = own * u + alike * (mean of u over images alike) - level`` with ``u = sum of factors * readings``.
+
+    ``kept`` is u of the kept images; all others have one entry a label (and one row a reading).
+    """
 
     factors: Matrix
+    kept: Matrix
+    own: Matrix
+    alike: Matrix
     level: Matrix
-    crowding: Matrix
 
 
 def _inverse_spread(values: Matrix) -> Matrix:
