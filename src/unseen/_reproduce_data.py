@@ -264,35 +264,36 @@ def _look_up(
             raise ValueError(f"--vectors: two sources are called {title!r}. Pass files of different names.")
         vectors[title] = _written(names, source)
     classes: dict[str, BackboneKnowledge] = {}
+    found: set[str] = set()
     for source, title in _TITLES.items():
         try:
-            if title not in vectors:
-                vectors[title] = _written(names, source)
+            if title not in vectors or source in given:
+                vectors.setdefault(title, _written(names, source))
+                found.add(source)
             if with_classes:
                 classes[title] = imagenet_knowledge(source)
         except (ImportError, OSError, ValueError) as error:
             notes.append(f"No rows with {title} vectors: {error}")
     if not vectors:
         raise ValueError('--vectors: none were given, and none are installed. Run: pip install "unseen[words]"')
-    beside = _side_by_side(names, vectors, notes)
+    # A file may have the name of an encoder, and is none.
+    encoders = [source for source in _OF_PHRASES if source in found]
+    beside = _side_by_side(names, vectors, encoders, notes) if encoders else None
     return vectors | ({} if beside is None else {SIDE_BY_SIDE: beside}), classes
 
 
 def _side_by_side(
-    names: tuple[str, ...], vectors: Mapping[str, LabelSpace], notes: list[str]
+    names: tuple[str, ...], vectors: Mapping[str, LabelSpace], encoders: Sequence[str], notes: list[str]
 ) -> LabelSpace | None:
     """Vectors of the tables beside those that each encoder has for a phrase with the label; None without one."""
-    encoders = [source for source in _OF_PHRASES if _TITLES[source] in vectors]
     words, space = next(iter(vectors.items()))
     parts = {} if words in encoders else {words: space}
-    for source in encoders:
-        phrases = [_PHRASE.format(VOC_WORDS.get(name, name)) for name in names]
-        parts[source] = LabelSpace(names, LabelSpace(phrases, source).vectors)
-    if not encoders:
-        return None
+    phrases = [_PHRASE.format(VOC_WORDS.get(name, name)) for name in names]
     try:
+        for source in encoders:
+            parts[source] = LabelSpace(names, LabelSpace(phrases, source).vectors)
         first, *others = (part.centered().normalized() for part in parts.values())
-    except ValueError as error:  # labels that all have one vector
+    except ValueError as error:  # labels that all have one vector, or two of one phrase
         notes.append(f"No rows with vectors {SIDE_BY_SIDE}: {error}")
         return None
     notes.append(

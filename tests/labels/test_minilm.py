@@ -209,6 +209,7 @@ def test_a_missing_or_misshapen_tensor_is_named(tiny: Path) -> None:
             {"pooling_mode_cls_token": True},
             "its pooling is 'pooling_mode_cls_token', not",
         ),
+        ("1_Pooling/config.json", {"pooling_mode": "cls"}, "its pooling is 'cls', not 'mean'"),
     ],
 )
 def test_models_that_do_something_else_are_refused(tiny: Path, file: str, content: Any, message: str) -> None:

@@ -95,6 +95,23 @@ class TestScores:
             raw_scores(sparse, X_test, "unseen"), raw_scores(dense, data.X_test, "unseen"), atol=1e-3
         )
 
+    @pytest.mark.parametrize("n_images", [20, 51])
+    def test_neighbours_of_few_images_do_not_reverse_what_these_say(self, n_images):
+        data = make_tagged_scenes(n_images, 100, random_state=1)
+        plain, smooth = (
+            Consensus(smoothing=smoothing).fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels)
+            for smoothing in (0.0, 0.8)
+        )
+        assert smooth.kept_neighbors_.shape[1] == n_images // 4
+        for label in data.unseen_labels.vectors:
+            own, mixed = (raw_scores(model, data.X_test, label[None])[:, 0] for model in (plain, smooth))
+            assert np.corrcoef(own, mixed)[0, 1] > 0.3
+
+    def test_labels_are_scored_in_blocks(self, data, model, monkeypatch):
+        expected = raw_scores(model, data.X_test, "all")
+        monkeypatch.setattr(consensus, "LABELS_AT_ONCE", 5)
+        np.testing.assert_allclose(raw_scores(model, data.X_test, "all"), expected, atol=1e-12)
+
     def test_an_image_alone_has_no_neighbour(self, data, Y):
         shown = np.flatnonzero(Y.any(axis=1))[:1]
         model = Consensus().fit(data.X_train[shown], Y[shown], data.seen_labels, data.unseen_labels)

@@ -63,6 +63,8 @@ def _other_steps(folder: Path) -> str:
     if steps != ["Transformer", "Pooling", "Normalize"]:
         return f"its steps are {listed(steps)}, not Transformer, Pooling and Normalize"
     pooling = read_config(folder / str(modules[1].get("path", "")) / "config.json")
+    if pooling.get("pooling_mode", "mean") != "mean":
+        return f"its pooling is {pooling['pooling_mode']!r}, not 'mean'"
     modes = [key for key, on in pooling.items() if key.startswith("pooling_mode_") and on is True]
     if modes not in ([], ["pooling_mode_mean_tokens"]):
         return f"its pooling is {listed(modes)}, not pooling_mode_mean_tokens"

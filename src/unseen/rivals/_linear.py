@@ -79,6 +79,8 @@ def project(X: Any, weights: Matrix, *, normalize: bool) -> Matrix:
 
 def gather(X: Any, weights: Matrix, *, normalize: bool) -> Matrix:
     """``X' weights`` in float64, with the rows of X scaled."""
+    if sp.issparse(X):
+        return np.asarray(X.T.astype(np.float64) @ (row_scale(X, normalize)[:, None] * weights))
     total = np.zeros((X.shape[1], weights.shape[1]))
     for rows, chunk in scaled_chunks(X, normalize=normalize):
         total += chunk.T @ weights[rows]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.extmath import randomized_svd
 
 from unseen.rivals._linear import project, scaled_chunks, unit_rows
+from unseen.solvers.images import row_scale
 
 Matrix = NDArray[np.float64]
 Rows = NDArray[np.float32]
@@ -39,9 +40,11 @@ class Looks(NamedTuple):
 
 
 def learn_looks(X: Any, *, normalize: bool) -> Looks:
-    """Directions of the largest singular values of X, without subtracting a mean, so that X may be sparse."""
-    chunks = [chunk.astype(np.float32) for _, chunk in scaled_chunks(X, normalize=normalize)]
-    rows = sp.csr_array(np.vstack(chunks)) if sp.issparse(X) else np.vstack(chunks)
+    """Directions of the largest singular values of X; no mean is subtracted first, so sparse X stays sparse."""
+    if sp.issparse(X):
+        rows = sp.csr_array(sp.diags_array(row_scale(X, normalize)) @ X, dtype=np.float32)
+    else:
+        rows = np.vstack([chunk.astype(np.float32) for _, chunk in scaled_chunks(X, normalize=normalize)])
     n_directions = min(MOST_DIRECTIONS, *rows.shape)
     _, _, across = randomized_svd(rows, n_directions, n_iter=4, random_state=0)
     directions = np.ascontiguousarray(across.T, dtype=np.float32)

@@ -19,6 +19,7 @@ from unseen.tagger import Matrix, TrainingProblem
 from unseen.validation import check_count, check_number
 
 MOST_KEPT = 4000  # training images whose evidence is kept, to standardise labels asked for later
+LABELS_AT_ONCE = 500
 LOOSE = 0.1  # temperature of the shares of labels without relations, that of `COSTA`
 CONSTANT = 1e-10  # a standard deviation below this share of the largest value is rounding
 
@@ -62,7 +63,7 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
         Of the correction for crowding: towards 0 the highest score of a label on a training image is subtracted,
         with a large one the same for all labels.
     n_neighbors : int, default=50
-        Images that look most like one; all but one of the kept ones if there are fewer.
+        Training images that look most like one; a quarter of them, if that is less.
     smoothing : float in [0, 1], default=0.8
         Share of what images that look alike say; with 0 nothing of their looks is kept.
     power : float, default=0.5
@@ -138,7 +139,7 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
         odds = self._project(X, self.odds_weights_) + self.odds_bias_
         kept = _even_steps(evidence, odds)
         self.kept_evidence_, self.kept_odds_ = (values[kept].astype(np.float32) for values in (evidence, odds))
-        self._learn_looks(X[kept], min(n_neighbors, len(kept) - 1))
+        self._learn_looks(X[kept], min(n_neighbors, len(kept) // 4))
         self.embedded_ = np.vstack([problem.seen, problem.unseen])
         self.shares_ = label_shares(problem, LOOSE)
 
@@ -155,10 +156,17 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         X = signed_power(X, self.power_, normalize=self.normalize_)
+        evidence = self._evidence(X)
+        alike = self._neighbors(X) if len(self.kept_looks_) else None
+        # What is computed of the kept images takes memory for each label.
+        blocks = np.split(M, range(LABELS_AT_ONCE, len(M), LABELS_AT_ONCE))
+        return np.hstack([self._block_scores(evidence, alike, block) for block in blocks])
+
+    def _block_scores(self, evidence: tuple[Matrix, Matrix], alike: NDArray[np.int32] | None, M: Matrix) -> Matrix:
         scale = self._scale(M)
-        scores = scale.own * self._sum(self._readings(*self._evidence(X), M), scale.factors)
-        if len(self.kept_looks_):
-            scores += scale.alike * mean_of(scale.kept, self._neighbors(X))
+        scores = scale.own * self._sum(self._readings(*evidence, M), scale.factors)
+        if alike is not None:
+            scores += scale.alike * mean_of(scale.kept, alike)
         return scores - scale.level
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
