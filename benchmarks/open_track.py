@@ -50,9 +50,7 @@ def variants(n_features: int, vectors: str):
 
     return {
         DEFAULT: both,
-        "  images alike not asked": changed(second__regression=0.0, second__neighborhood=0.0),
-        "  no neighbours": changed(second__neighborhood=0.0),
-        "  neighbours 0.5": changed(second__neighborhood=0.5),
+        "  no regression, weight 1": changed(second__regression=0.0, weight=1.0),
         "  no regression": changed(second__regression=0.0),
         "  regression 0.3": changed(second__regression=0.3),
         "  regression 0.7": changed(second__regression=0.7),
@@ -65,6 +63,7 @@ def variants(n_features: int, vectors: str):
         "  even background": changed(second__smoothing=1.0),
         "  transfer 1": changed(transfer=1.0),
         "  weight 1, knowledge alone for labels not seen": changed(**silent),
+        "  the same without regression": changed(**silent, second__regression=0.0),
     }
 
 

@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from tests.contract.test_contract import TestPredictions, TestScores, fit  # noqa: F401
 
 from unseen import LabelSpace, ZeroShotTagger, make_tagged_scenes
-from unseen.rivals._likeness import MOST_KEPT, NEIGHBORS, PENALTY, kept_images
+from unseen.rivals._likeness import MOST_KEPT, PENALTY, kept_images
 from unseen.rivals._readings import RANK, factor
 from unseen.rivals.backbone import TINY, BackboneKnowledge
 
@@ -45,17 +45,10 @@ def annotations(data):
             cooccurrence=0.0,
             smoothing=0.0,
             regression=0.0,
-            neighborhood=0.0,
             center=False,
         ),
         BackboneKnowledge(
-            CLASSES,
-            kinds=KINDS,
-            membership=MEMBERSHIP,
-            spread=2.0,
-            cooccurrence=0.4,
-            regression=0.8,
-            neighborhood=0.6,
+            CLASSES, kinds=KINDS, membership=MEMBERSHIP, spread=2.0, cooccurrence=0.4, regression=0.8
         ),
     ],
     ids=["centred", "plain", "kinds"],
@@ -76,14 +69,7 @@ def by_hand(model, logits, vectors, training):
     centred = [rows.astype(float) - rows.mean(axis=1, keepdims=True) for rows in (logits, training)]
     z, z_training = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in centred)
     alike = Ridge(alpha=PENALTY * len(training)).fit(z_training, learned)
-    tested, learned = (
-        (1.0 - model.regression) * evidence + model.regression * alike.predict(looks)
-        for evidence, looks in ((tested, z), (learned, z_training))
-    )
-    away = [looks - z_training.mean(axis=0) for looks in (z, z_training)]
-    far, near = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in away)
-    nearest = np.argsort(-far @ near.T, axis=1)[:, :NEIGHBORS]
-    return (1.0 - model.neighborhood) * tested + model.neighborhood * learned[nearest].mean(axis=1)
+    return (1.0 - model.regression) * tested + model.regression * alike.predict(z)
 
 
 def evidence_by_hand(model, logits, vectors, training):
@@ -183,10 +169,10 @@ def test_logits_beyond_half_precision_leave_no_infinite_scores(data, Y):
     assert np.isfinite(model.decision_function(data.X_test * 1e6)).all()
 
 
-def test_a_model_written_before_images_alike_were_asked_does_without(data, Y, tmp_path):
-    model = BackboneKnowledge(CLASSES, regression=0.0, neighborhood=0.0).fit(data.X_train, Y, data.seen_labels)
+def test_a_model_written_before_there_was_a_regression_does_without(data, Y, tmp_path):
+    model = BackboneKnowledge(CLASSES, regression=0.0).fit(data.X_train, Y, data.seen_labels)
     expected = model.decision_function(data.X_test)
-    del model.kept_, model.regression_, model.neighborhood_
+    del model.kept_, model.regression_
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(ZeroShotTagger.load(tmp_path / "model").decision_function(data.X_test), expected)
 
@@ -267,9 +253,8 @@ class TestExplanations:
         assert (why.classes, why.shares, why.expected) == ((), (), pytest.approx(TINY))
         assert why.score == pytest.approx(-model.threshold_)
 
-    def test_without_images_alike_only_the_image_itself_speaks(self, data, Y):
-        model = BackboneKnowledge(CLASSES, regression=0.0, neighborhood=0.0)
-        model.fit(data.X_train, Y, data.seen_labels)
+    def test_without_regression_only_the_image_itself_speaks(self, data, Y):
+        model = BackboneKnowledge(CLASSES, regression=0.0).fit(data.X_train, Y, data.seen_labels)
         assert model.explain(data.X_test[0], data.seen_labels.names[0]).alike == 0.0
         assert model.kept_.shape == (0, N_CLASSES)
 
@@ -343,7 +328,6 @@ def test_clones_carry_the_parameters_and_nothing_learned(model):
         ({"cooccurrence": 1.5}, r"^cooccurrence: 1\.5 was given\. Pass"),
         ({"smoothing": 1.5}, r"^smoothing: 1\.5 was given\. Pass"),
         ({"regression": 1.5}, r"^regression: 1\.5 was given\. Pass"),
-        ({"neighborhood": -0.5}, r"^neighborhood: -0\.5 was given\. Pass"),
         ({"sharpness": 0}, r"^sharpness: 0 was given\. Pass"),
         ({"sharpness": "high"}, r"^sharpness: 'high' was given\. Pass"),
         ({"center": "yes"}, r"^center: 'yes' was given\. Pass"),
@@ -369,7 +353,7 @@ def test_probabilities_are_refused(data, Y):
 
 def test_no_annotated_image_is_needed_to_rank_labels(estimator, data, Y, tmp_path):
     untrained = clone(estimator).without_training(data.unseen_labels, lift=2.0)
-    even = clone(estimator).set_params(smoothing=1.0, cooccurrence=0.0, regression=0.0, neighborhood=0.0)
+    even = clone(estimator).set_params(smoothing=1.0, cooccurrence=0.0, regression=0.0)
     even.fit(data.X_train, Y, data.seen_labels)
     X, asked = data.X_test, list(data.unseen_labels.names)
     raw = even.decision_function(X, data.unseen_labels) + even.threshold_

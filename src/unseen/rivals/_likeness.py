@@ -1,4 +1,4 @@
-"""What images alike say: a ridge regression of evidence on the logits of some training images, and the nearest."""
+"""What images alike say: evidence for a label as a ridge regression on the logits of some training images."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from unseen.rivals._linear import scaled_chunks, unit_rows
-from unseen.rivals._neighbours import nearest
 
 Matrix = NDArray[np.float64]
 
 MOST_KEPT = 512  # training images: more do not do better, and these take 1 MB of a file for 1,000 classes
 PENALTY = 0.03  # of the squared weights, beside the mean squared error
-NEIGHBORS = 20  # of these images, or a quarter of them if that is less
 LOWEST = -6e4  # logits further below the largest are no numbers in half precision
 
 
@@ -69,15 +67,3 @@ def fit_regression(logits: Matrix, evidence: Matrix) -> Regression:
     gram[np.diag_indices_from(gram)] += PENALTY * len(z)
     weights = z.T @ cho_solve(cho_factor(gram, lower=True, overwrite_a=True), evidence - level)
     return Regression(weights, middle, level)
-
-
-def nearest_kept(X: Any, kept: Matrix) -> NDArray[np.int32]:
-    """Places of the kept images that look most like each image, by the cosine of their looks minus the mean."""
-    middle = looks(kept).mean(axis=0)
-
-    def unusual(logits: Matrix) -> NDArray[np.float32]:
-        return unit_rows(looks(logits) - middle).astype(np.float32)
-
-    of_kept, n_neighbors = unusual(kept), min(NEIGHBORS, len(kept) // 4)
-    chunks = scaled_chunks(X, normalize=False)
-    return np.vstack([nearest(unusual(chunk), of_kept, n_neighbors) for _, chunk in chunks])

@@ -14,9 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from unseen import persistence
 from unseen.rivals._affinities import affinities, center_of, centred, check_membership
 from unseen.rivals._backbone_explanation import BackboneExplanation
-from unseen.rivals._likeness import Regression, fit_regression, kept_images, nearest_kept
+from unseen.rivals._likeness import fit_regression, kept_images
 from unseen.rivals._linear import scaled_chunks
-from unseen.rivals._neighbours import mean_of
 from unseen.rivals._readings import (
     among_companions,
     compact,
@@ -32,7 +31,6 @@ from unseen.validation import check_labels, check_number
 __all__ = ["BackboneExplanation", "BackboneKnowledge"]
 
 TINY = 1e-12  # what a label gets of which no class says anything
-FEWEST_KEPT = 4  # images, for one to have a neighbour
 LIFT = 3.0  # near the best micro-F1 on annotated photos, the seen labels of VOC2007
 
 
@@ -41,8 +39,7 @@ class BackboneKnowledge(ScoredTagger):
 
     The score of label c on image x says how much more the classes speak for the label here than on any image,
 
-        ``score(x, c) = (1 - neighborhood) s(x, c) + neighborhood mean over n of s(n, c)``,
-        ``s(x, c) = (1 - regression) e(x, c) + regression f_c(x)``,
+        ``score(x, c) = (1 - regression) e(x, c) + regression f_c(x)``,
         ``e(x, c) = mean_T [log( sum_k p_k(x) b_kc + 1e-12 ) - log( sum_k background_k b_kc + 1e-12 )]``,
 
     the mean over two temperatures T, ``temperature`` and ``spread`` times as much, with p the softmax of
@@ -64,17 +61,14 @@ class BackboneKnowledge(ScoredTagger):
     of an image that looks like this one, the ridge regression of e(., c) on z, the logits minus their mean and of
     unit length, over up to 512 training images, annotated or not,
 
-        ``min_w mean_i (e(x_i, c) - mean of e - <z_i - mean of z, w>)^2 + 0.03 |w|^2``,
-
-    and n are the 20 of these that look most like x (a quarter of them, if that is less), by the cosine of z minus
-    its mean.
+        ``min_w mean_i (e(x_i, c) - mean of e - <z_i - mean of z, w>)^2 + 0.03 |w|^2``.
 
     The background is the mean of p over the training images, mixed with the even
     distribution: without it, labels near to many classes would come first everywhere.
 
     `fit` learns the background, C (of rank 64, so that files stay small), a threshold (the best micro-F1 on the
     training images, the same for every image and label), and the mean and the standard deviation of the scores. It
-    keeps the logits that f_c is learned on, as labels asked for later need them. Annotations are used for
+    keeps the logits that f_c is learned on, as f_c of a label asked for later needs them. Annotations are used for
     the threshold alone; `without_training` does without images altogether, and so without C and f_c.
 
     It uses the supervision of the backbone's classes, and some of these may be the unseen labels themselves: in
@@ -104,10 +98,8 @@ class BackboneKnowledge(ScoredTagger):
         Share of the even distribution in the background; the rest is the mean of p over the training images, which
         show what is common but not what the labels to come have in store.
     regression : float in [0, 1], default=0.5
-        Share of what is to be expected of an image of this look. If this and ``neighborhood`` are 0, no logits are
-        kept, and a file is smaller by 1 MB for 1,000 classes.
-    neighborhood : float in [0, 1], default=0.33
-        Share of the training images that look most like one.
+        Share of what is to be expected of images that look alike. With 0 no logits are kept, and a file is smaller
+        by 1 MB for 1,000 classes.
     center : bool, default=True
         Subtract the mean of the class vectors from class and label vectors.
 
@@ -128,12 +120,12 @@ class BackboneKnowledge(ScoredTagger):
     shown_ : ndarray of shape (n_classes,)
         Mean of p over the training images, at the first temperature.
     kept_ : ndarray of shape (at most 512, n_classes), float16
-        Logits of training images, minus the largest of each; without rows if images alike are not asked.
+        Logits of training images, minus the largest of each; without rows if there is no regression.
     score_mean_, score_std_ : float
         Mean and standard deviation of the scores over the training images and seen labels.
     threshold_ : float
         What is subtracted from the scores.
-    sharpness_, cooccurrence_, regression_, neighborhood_ : float
+    sharpness_, cooccurrence_, regression_ : float
         Those of this fit.
     temperatures_ : ndarray of shape (2,)
         Those at which the logits are read.
@@ -160,7 +152,7 @@ class BackboneKnowledge(ScoredTagger):
     """
 
     normalize = False  # the length of a row of logits says how sure the backbone is
-    regression_ = neighborhood_ = 0.0  # of files that were written before there were these
+    regression_ = 0.0  # of files that were written before there was one
 
     def __init__(
         self,
@@ -174,7 +166,6 @@ class BackboneKnowledge(ScoredTagger):
         cooccurrence: float = 0.1,
         smoothing: float = 0.5,
         regression: float = 0.5,
-        neighborhood: float = 0.33,
         center: bool = True,
     ) -> None:
         self.class_vectors = class_vectors
@@ -186,7 +177,6 @@ class BackboneKnowledge(ScoredTagger):
         self.cooccurrence = cooccurrence
         self.smoothing = smoothing
         self.regression = regression
-        self.neighborhood = neighborhood
         self.center = center
 
     def without_training(self, labels: Any, lift: float = LIFT) -> Self:
@@ -260,7 +250,7 @@ class BackboneKnowledge(ScoredTagger):
         sums = parts.sum(axis=1)
         total, expected = _geometric_mean(sums), _geometric_mean(self.background_ @ spoken)
         own = float(np.log(total) - np.log(expected))
-        alike = float(self._among_alike(X, np.array([[own]]), spoken[:, None])[0, 0]) - own
+        alike = float(self._regressed(X, np.array([[own]]), spoken[:, None])[0, 0]) - own
         heard = sums > 0.0  # all of them, unless no class speaks or probabilities are too small for a number
         shares = (parts[heard] / sums[heard, None]).mean(axis=0) if heard.any() else np.zeros(len(spoken))
         order = [k for k in np.argsort(-shares, kind="stable") if shares[k] > 0.0]
@@ -341,7 +331,6 @@ class BackboneKnowledge(ScoredTagger):
         self.temperatures_ = temperature * np.array([1.0, check_number(self.spread, "spread", low=1.0)])
         self.cooccurrence_ = check_number(self.cooccurrence, "cooccurrence", high=1.0)
         self.regression_ = check_number(self.regression, "regression", high=1.0)
-        self.neighborhood_ = check_number(self.neighborhood, "neighborhood", high=1.0)
 
     def _learn(self, problem: TrainingProblem) -> None:
         self._check_parameters()
@@ -350,32 +339,23 @@ class BackboneKnowledge(ScoredTagger):
         means, products = mean_readings(problem.X, self.temperatures_)
         self.shown_, self.companions_ = means[0], factor(products)
         self.background_ = smoothing / means.shape[1] + (1.0 - smoothing) * means
-        asked = self.regression_ > 0.0 or self.neighborhood_ > 0.0
-        self.kept_ = kept_images(problem.X) if asked else np.empty((0, means.shape[1]), np.float16)
+        self.kept_ = kept_images(problem.X) if self.regression_ else np.empty((0, means.shape[1]), np.float16)
         scores = self._scores(problem.X, problem.seen)
         self.score_mean_ = float(scores.mean())
         self.score_std_ = float(scores.std()) or 1.0
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         spoken = self._affinities(M)
-        return self._among_alike(X, self._own_evidence(X, spoken), spoken)
+        return self._regressed(X, self._own_evidence(X, spoken), spoken)
 
-    def _among_alike(self, X: Any, own: Matrix, spoken: Matrix) -> Matrix:
-        """The evidence of images, mixed with that of images that look like them."""
-        if not (self.regression_ or self.neighborhood_) or not len(self.kept_):
+    def _regressed(self, X: Any, own: Matrix, spoken: Matrix) -> Matrix:
+        """The evidence of images, mixed with what is to be expected of images that look like them."""
+        if not self.regression_ or not len(self.kept_):
             return own
         kept = self.kept_.astype(np.float64)
-        of_kept = self._own_evidence(kept, spoken)
-        if self.regression_:
-            regression = fit_regression(kept, of_kept)
-            own, of_kept = (
-                (1.0 - self.regression_) * evidence + self.regression_ * _expected(regression, images)
-                for images, evidence in ((X, own), (kept, of_kept))
-            )
-        if not self.neighborhood_ or len(kept) < FEWEST_KEPT:
-            return own
-        alike = mean_of(of_kept, nearest_kept(X, kept))
-        return (1.0 - self.neighborhood_) * own + self.neighborhood_ * alike
+        alike = fit_regression(kept, self._own_evidence(kept, spoken))
+        expected = np.vstack([alike.expected(chunk) for _, chunk in scaled_chunks(X, normalize=False)])
+        return (1.0 - self.regression_) * own + self.regression_ * expected
 
     def _own_evidence(self, X: Any, spoken: Matrix) -> Matrix:
         """e(x, c): a row an image, a column a label."""
@@ -401,7 +381,3 @@ class BackboneKnowledge(ScoredTagger):
 
 def _geometric_mean(sums: Matrix) -> float:
     return float(np.exp(np.log(sums + TINY).mean()))
-
-
-def _expected(regression: Regression, X: Any) -> Matrix:
-    return np.vstack([regression.expected(chunk) for _, chunk in scaled_chunks(X, normalize=False)])
