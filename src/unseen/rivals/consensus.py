@@ -14,14 +14,13 @@ from unseen.rivals._neighbours import Looks, learn_looks, mean_of, nearest
 from unseen.rivals._scored import ScoredTagger
 from unseen.rivals.conse import top_shares
 from unseen.rivals.costa import label_shares
-from unseen.rivals.transfer import mean_evidence
+from unseen.rivals.transfer import inverse_spread, mean_evidence
 from unseen.tagger import Matrix, TrainingProblem
 from unseen.validation import check_count, check_number
 
 MOST_KEPT = 4000  # training images whose evidence is kept, to standardise labels asked for later
 LABELS_AT_ONCE = 500
 LOOSE = 0.1  # temperature of the shares of labels without relations, that of `COSTA`
-CONSTANT = 1e-10  # a standard deviation below this share of the largest value is rounding
 
 
 class Consensus(ExplainedBySeenLabels, ScoredTagger):
@@ -225,16 +224,16 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
     def _scale(self, M: Matrix) -> _Scale:
         """What standardises each reading of each label and their sums, from the kept images."""
         readings = self._readings(*self._kept(), M)
-        factors = np.array([_inverse_spread(reading) for reading in readings])
+        factors = np.array([inverse_spread(reading) for reading in readings])
         kept = self._sum(readings, factors)
-        own = _inverse_spread(kept)
+        own = inverse_spread(kept)
         total = own * kept
         alike = np.zeros_like(own)
         if len(self.kept_looks_):
             means = mean_of(kept, self.kept_neighbors_)
-            own, alike = (1.0 - self.smoothing_) * own, self.smoothing_ * _inverse_spread(means)
+            own, alike = (1.0 - self.smoothing_) * own, self.smoothing_ * inverse_spread(means)
             total = own * kept + alike * means
-            spread = _inverse_spread(total)
+            spread = inverse_spread(total)
             own, alike, total = own * spread, alike * spread, total * spread
         highest = total.max(axis=0)
         heights = np.exp((total - highest) / self.temperature_).mean(axis=0)
@@ -252,14 +251,6 @@ class _Scale(NamedTuple):
     own: Matrix
     alike: Matrix
     level: Matrix
-
-
-def _inverse_spread(values: Matrix) -> Matrix:
-    """One over the standard deviation of each column; 0 for one that does not vary."""
-    spread = values.std(axis=0)
-    varies = spread > CONSTANT * np.abs(values).max(axis=0)
-    inverse: Matrix = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
-    return inverse
 
 
 def _even_steps(evidence: Matrix, odds: Matrix) -> NDArray[np.intp]:

@@ -112,7 +112,13 @@ def mean_evidence(X: Any, T: NDArray[np.int8], *, normalize: bool) -> MeanEviden
     # Proportional to the difference of the means: the centred annotations sum to 0 for each label.
     differences = gather(X, np.where(known, shown - rates, 0.0), normalize=normalize)
     evidence = project(X, differences, normalize=normalize)
-    means, spreads = evidence.mean(axis=0), evidence.std(axis=0)
-    varies = spreads > CONSTANT * np.abs(evidence).max(axis=0)
-    scale = np.divide(1.0, spreads, out=np.zeros_like(spreads), where=varies)
+    means, scale = evidence.mean(axis=0), inverse_spread(evidence)
     return MeanEvidence(differences * scale, -means * scale, (evidence - means) * scale)
+
+
+def inverse_spread(values: Matrix) -> Matrix:
+    """One over the standard deviation of each column; 0 for one that does not vary."""
+    spread = values.std(axis=0)
+    varies = spread > CONSTANT * np.abs(values).max(axis=0)
+    inverse: Matrix = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
+    return inverse
