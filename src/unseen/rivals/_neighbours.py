@@ -78,10 +78,15 @@ def nearest(looks: Rows, kept: Rows, n_neighbors: int, *, themselves: bool = Fal
     return found
 
 
-def mean_of(values: Matrix, places: NDArray[np.int32]) -> Matrix:
-    """Mean of the rows of ``values`` at the places of each row."""
+def shares_of(places: NDArray[np.int32], n_kept: int) -> sp.csr_array:
+    """Matrix whose product with values of the kept images is their mean at the places of each row."""
     n_images, n_neighbors = places.shape
     starts = np.arange(0, n_images * n_neighbors + 1, n_neighbors)
     shares = np.full(n_images * n_neighbors, 1.0 / n_neighbors)
-    means: Matrix = sp.csr_array((shares, places.ravel(), starts), shape=(n_images, len(values))) @ values
+    return sp.csr_array((shares, places.ravel(), starts), shape=(n_images, n_kept))
+
+
+def mean_of(values: Matrix, places: NDArray[np.int32]) -> Matrix:
+    """Mean of the rows of ``values`` at the places of each row."""
+    means: Matrix = shares_of(places, len(values)) @ values
     return means

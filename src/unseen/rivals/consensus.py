@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from unseen.explanation import ExplainedBySeenLabels
 from unseen.rivals._known_labels import places_among
 from unseen.rivals._linear import logistic_regression, signed_power, similarity_shares, unit_rows
-from unseen.rivals._neighbours import Looks, learn_looks, mean_of, nearest
+from unseen.rivals._neighbours import Looks, learn_looks, mean_of, nearest, shares_of
 from unseen.rivals._scored import ScoredTagger
 from unseen.rivals.conse import top_shares
 from unseen.rivals.costa import label_shares
@@ -20,6 +20,7 @@ from unseen.validation import check_count, check_number
 
 MOST_KEPT = 4000  # training images whose evidence is kept, to standardise labels asked for later
 LABELS_AT_ONCE = 500
+FEWEST_NEIGHBORS = 5
 LOOSE = 0.1  # temperature of the shares of labels without relations, that of `COSTA`
 
 
@@ -32,27 +33,31 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
 
         likeness(x, c)    = sum_k <m_k, m_c> z_k(x)                (LabelMeanTransfer)
         combination(x, c) = cos(sum_k p_k(x) m_k, m_c)             (ConSE, of all seen labels)
-        company(x, c)     = sum_k a_ck o_k(x)                      (COSTA)
+        company(x, c)     = sum_k a_ck z_k(x)                      (COSTA, with this evidence)
 
     where a_c are the relations of c with the seen labels divided by their sum (`COSTA` has the rules for labels
     without any): the first two ask what c looks like, the third what it is seen with. Each reading of each label
-    is standardised over the training images, and so is their sum u. Images that look alike should have like
-    scores: v(x, c) is the mean of u over the training images, annotated or not, that look most like x, also
-    standardised, and ``w = (1 - smoothing) u + smoothing v``, once more. Labels that stand high on many images
-    would crowd out all others, so what a label has on the images where it stands high is subtracted::
+    is standardised over the training images and added, which gives u. Images that look alike should have like
+    scores, so an image is scored by the training images, annotated or not, that look most like it::
+
+        u_0 = u,    u_t(x, c) = mean of u_(t-1)(i, c) over the neighbours i of x
+
+    up to ``t = steps``: by its neighbours, their neighbours and so on; no training image is its own neighbour.
+    With w this u_t, standardised over the training images: labels that stand high on many images would crowd
+    out all others, so what a label has on the images where it stands high is subtracted::
 
         score(x, c) = w(x, c) - temperature log( mean_i exp(w(x_i, c) / temperature) )
 
-    over the training images i, none of which is its own neighbour. Features enter as ``sign(x) |x|^power``: roots
-    keep a few strong ones from deciding alone. Looks are compared by cosine, in the 128 directions in which the
-    features vary most and with their mean subtracted.
+    over the training images i. Features enter as ``sign(x) |x|^power``: roots keep a few strong ones from deciding
+    alone. Looks are compared by cosine, in the 128 directions in which the features vary most and with their mean
+    subtracted.
 
     Multi-label adaptation: none is needed. Seen labels are scored as any other, by their vectors; `Stacked` has a
     better way for them.
 
-    `explain` splits each reading over the seen labels, as the method that it comes from does, for the image and
-    for those that look like it; what is constant for a label, the means of its readings and its crowding, is
-    divided equally among them.
+    `explain` splits each reading over the seen labels, as the method that it comes from does, on the training
+    images by which the image is scored; what is constant for a label, the means of its readings and its crowding,
+    is divided equally among them.
 
     Parameters
     ----------
@@ -61,10 +66,13 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
     temperature : float, default=0.7
         Of the correction for crowding: towards 0 the highest score of a label on a training image is subtracted,
         with a large one the same for all labels.
-    n_neighbors : int, default=50
-        Training images that look most like one; a quarter of them, if that is less.
-    smoothing : float in [0, 1], default=0.8
-        Share of what images that look alike say; with 0 nothing of their looks is kept.
+    steps : int, default=3
+        How often scores become the means over neighbours; with 0 an image speaks for itself, and nothing of the
+        looks of training images is kept.
+    neighborhood : float, default=0.35
+        Neighbours of an image, as a share of the training images of a typical seen label (the median); at most a
+        quarter of all. The best number grows in proportion to the images. Fewer than 5 would say less than the
+        image itself: then ``steps`` is taken to be 0.
     power : float, default=0.5
         Of the features. Other than 1 it takes a copy of them in memory.
     normalize : bool, default=True
@@ -81,17 +89,19 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
     kept_evidence_, kept_odds_ : ndarray of shape (at most 4000, n_seen), float32
         z and o of training images, from which the mean, the spread and the crowding of any label follow.
     kept_looks_ : ndarray of shape (at most 4000, at most 128), float32
-        What they look like; without rows if there is no smoothing.
+        What they look like; without rows if ``steps`` is 0.
     kept_neighbors_ : ndarray of shape (at most 4000, n_neighbors), int32
-        Which of the others look most like each of them.
+        The neighbours of each of them among the others.
     look_directions_, look_middle_ : ndarray of shape (n_features, at most 128) and (at most 128,)
         The looks of an image are ``x look_directions_ - look_middle_``, of unit length.
     shares_ : ndarray of shape (n_seen + n_unseen, n_seen)
         The weights a of the labels given to `fit`.
     embedded_ : ndarray of shape (n_seen + n_unseen, n_dims)
         Their vectors, centred and scaled.
-    temperature_, smoothing_, power_ : float
+    temperature_, power_ : float
         Those of this fit.
+    steps_ : int
+        Of this fit; 0 if an image would have fewer than 5 neighbours.
     threshold_ : float
         What is subtracted from the scores: the threshold of best micro-F1 over the known training entries.
     label_names_, label_vectors_, n_seen_
@@ -112,16 +122,16 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
         C: float = 1.0,
         temperature: float = 0.7,
         *,
-        n_neighbors: int = 50,
-        smoothing: float = 0.8,
+        steps: int = 3,
+        neighborhood: float = 0.35,
         power: float = 0.5,
         normalize: bool = True,
         center: bool = True,
     ) -> None:
         self.C = C
         self.temperature = temperature
-        self.n_neighbors = n_neighbors
-        self.smoothing = smoothing
+        self.steps = steps
+        self.neighborhood = neighborhood
         self.power = power
         self.normalize = normalize
         self.center = center
@@ -129,21 +139,23 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
     def _learn(self, problem: TrainingProblem) -> None:
         C = check_number(self.C, "C", strict=True)
         self.temperature_ = check_number(self.temperature, "temperature", strict=True)
-        self.smoothing_ = check_number(self.smoothing, "smoothing", high=1.0)
+        self.steps_ = check_count(self.steps, "steps", low=0)
+        neighborhood = check_number(self.neighborhood, "neighborhood", strict=True)
         self.power_ = check_number(self.power, "power", strict=True)
-        n_neighbors = check_count(self.n_neighbors, "n_neighbors")
         X, T = signed_power(problem.X, self.power_, normalize=self.normalize_), problem.T
         self.mean_weights_, self.mean_bias_, evidence = mean_evidence(X, T, normalize=self.normalize_)
         self.odds_weights_, self.odds_bias_ = logistic_regression(X, T, C, normalize=self.normalize_)
         odds = self._project(X, self.odds_weights_) + self.odds_bias_
         kept = _even_steps(evidence, odds)
         self.kept_evidence_, self.kept_odds_ = (values[kept].astype(np.float32) for values in (evidence, odds))
-        self._learn_looks(X[kept], min(n_neighbors, len(kept) // 4))
+        typical = np.median((T[kept] == 1).sum(axis=0))
+        self._learn_looks(X[kept], min(int(neighborhood * typical), len(kept) // 4))
         self.embedded_ = np.vstack([problem.seen, problem.unseen])
         self.shares_ = label_shares(problem, LOOSE)
 
     def _learn_looks(self, X: Any, n_neighbors: int) -> None:
-        if self.smoothing_ == 0.0 or n_neighbors == 0:
+        if self.steps_ == 0 or n_neighbors < FEWEST_NEIGHBORS:
+            self.steps_ = 0
             self.look_directions_, self.look_middle_ = np.zeros((X.shape[1], 0), dtype=np.float32), np.zeros(0)
             self.kept_looks_ = np.zeros((0, 0), dtype=np.float32)
             self.kept_neighbors_ = np.zeros((0, 0), dtype=np.int32)
@@ -155,28 +167,34 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         X = signed_power(X, self.power_, normalize=self.normalize_)
-        evidence = self._evidence(X)
-        alike = self._neighbors(X) if len(self.kept_looks_) else None
+        speakers: Any = self._neighbors(X) if self.steps_ else self._evidence(X)
         # What is computed of the kept images takes memory for each label.
         blocks = np.split(M, range(LABELS_AT_ONCE, len(M), LABELS_AT_ONCE))
-        return np.hstack([self._block_scores(evidence, alike, block) for block in blocks])
+        return np.hstack([self._block_scores(speakers, block) for block in blocks])
 
-    def _block_scores(self, evidence: tuple[Matrix, Matrix], alike: NDArray[np.int32] | None, M: Matrix) -> Matrix:
+    def _block_scores(self, speakers: Any, M: Matrix) -> Matrix:
+        """Scores from the neighbours of images, or from the evidence that they have themselves."""
         scale = self._scale(M)
-        scores = scale.own * self._sum(self._readings(*evidence, M), scale.factors)
-        if alike is not None:
-            scores += scale.alike * mean_of(scale.kept, alike)
-        return scores - scale.level
+        if self.steps_:
+            scores = mean_of(scale.spoken, speakers)
+        else:
+            z, o = speakers
+            scores = self._sum(self._readings(z, o, M), scale.factors)
+        return scale.height * scores - scale.level
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
         score = self._scores(X, M)[0, 0]
         X = signed_power(X, self.power_, normalize=self.normalize_)
         scale = self._scale(M)
-        parts = scale.own * self._parts_of(*self._evidence(X), M, scale.factors)[0]
-        if len(self.kept_looks_):
-            z, o = self._kept()
-            alike = self._neighbors(X)[0]
-            parts = parts + scale.alike * self._parts_of(z[alike], o[alike], M, scale.factors).mean(axis=0)
+        if self.steps_:
+            shares = shares_of(self._neighbors(X), len(self.kept_looks_))
+            passed_on = shares_of(self.kept_neighbors_, len(self.kept_looks_))
+            for _ in range(self.steps_ - 1):
+                shares = shares @ passed_on
+            parts = (shares @ self._parts_of(*self._kept(), M, scale.factors))[0]
+        else:
+            parts = self._parts_of(*self._evidence(X), M, scale.factors)[0]
+        parts = scale.height * parts
         return np.asarray(parts + (score - parts.sum()) / len(parts))
 
     def _parts_of(self, z: Matrix, o: Matrix, M: Matrix, factors: Matrix) -> Matrix:
@@ -185,7 +203,7 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
         probable = top_shares(o, len(seen))
         lengths = np.linalg.norm(probable @ seen, axis=1, keepdims=True)
         combined = probable * (seen @ unit_rows(M)[0]) / np.where(lengths > 0.0, lengths, 1.0)
-        return self._sum((z * likeness[0], combined, o * shares[0]), factors)
+        return self._sum((z * likeness[0], combined, z * shares[0]), factors)
 
     def _evidence(self, X: Any) -> tuple[Matrix, Matrix]:
         """Evidence z and log-odds o for the seen labels, a row an image; X has its power."""
@@ -214,7 +232,7 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
     def _readings(self, z: Matrix, o: Matrix, M: Matrix) -> tuple[Matrix, Matrix, Matrix]:
         seen, likeness, shares = self._weights(M)
         combination = unit_rows(top_shares(o, len(seen)) @ seen) @ unit_rows(M).T
-        return z @ likeness.T, combination, o @ shares.T
+        return z @ likeness.T, combination, z @ shares.T
 
     @staticmethod
     def _sum(readings: tuple[Matrix, ...], factors: Matrix) -> Matrix:
@@ -222,34 +240,29 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
         return total
 
     def _scale(self, M: Matrix) -> _Scale:
-        """What standardises each reading of each label and their sums, from the kept images."""
+        """What the kept images say of each label, and what puts labels on one scale."""
         readings = self._readings(*self._kept(), M)
         factors = np.array([inverse_spread(reading) for reading in readings])
-        kept = self._sum(readings, factors)
-        own = inverse_spread(kept)
-        total = own * kept
-        alike = np.zeros_like(own)
-        if len(self.kept_looks_):
-            means = mean_of(kept, self.kept_neighbors_)
-            own, alike = (1.0 - self.smoothing_) * own, self.smoothing_ * inverse_spread(means)
-            total = own * kept + alike * means
-            spread = inverse_spread(total)
-            own, alike, total = own * spread, alike * spread, total * spread
+        spoken = total = self._sum(readings, factors)
+        for _ in range(self.steps_):
+            spoken, total = total, mean_of(total, self.kept_neighbors_)
+        height = inverse_spread(total)
+        total = height * total
         highest = total.max(axis=0)
-        heights = np.exp((total - highest) / self.temperature_).mean(axis=0)
-        return _Scale(factors, kept, own, alike, highest + self.temperature_ * np.log(heights))
+        crowding = np.exp((total - highest) / self.temperature_).mean(axis=0)
+        return _Scale(factors, spoken, height, highest + self.temperature_ * np.log(crowding))
 
 
 class _Scale(NamedTuple):
-    """``score = own * u + alike * (mean of u over images alike) - level`` with ``u = sum of factors * readings``.
+    """``score = height * (mean of spoken over the neighbours) - level``, both with an entry a label.
 
-    ``kept`` is u of the kept images; all others have one entry a label (and one row a reading).
+    ``spoken`` is what the kept images say after all steps but the last; without steps, an image has
+    ``sum of factors * readings`` instead of the mean.
     """
 
     factors: Matrix
-    kept: Matrix
-    own: Matrix
-    alike: Matrix
+    spoken: Matrix
+    height: Matrix
     level: Matrix
 
 
