@@ -19,6 +19,7 @@ from unseen.evaluation.search import class_holdout_search
 from unseen.rivals.backbone import BackboneKnowledge
 from unseen.rivals.combination import Combination
 from unseen.rivals.eszsl import ESZSL
+from unseen.rivals.stacked import Stacked
 
 N_FIRST, N_CLASSES = 24, 30
 CLASSES = LabelSpace(
@@ -27,6 +28,7 @@ CLASSES = LabelSpace(
 TAGGER = TAEP(beta=1.0, tol=1e-5)
 WITH_BACKBONE = Combination(TAGGER, BackboneKnowledge(CLASSES, sharpness=2.0), N_FIRST, weight=0.5)
 OF_TAGGERS = Combination(TAGGER, ESZSL(), N_FIRST)
+OF_PARTS = Combination(Stacked(n_splits=2, tol=1e-5), BackboneKnowledge(CLASSES, sharpness=2.0), N_FIRST)
 
 
 class Silent(ESZSL):
@@ -45,7 +47,9 @@ def annotations(data):
     return data.Y_train[:, data.seen]
 
 
-@pytest.fixture(scope="module", params=[WITH_BACKBONE, OF_TAGGERS], ids=["with backbone", "of taggers"])
+@pytest.fixture(
+    scope="module", params=[WITH_BACKBONE, OF_TAGGERS, OF_PARTS], ids=["with backbone", "of taggers", "of parts"]
+)
 def estimator(request):
     return request.param
 
@@ -63,7 +67,7 @@ class TestFiles:
     @pytest.mark.parametrize("form", contract.FORMS)
     def test_a_loaded_model_is_the_saved_one_bit_for_bit(self, estimator, data, Y, form, tmp_path):
         given = {"X": data.X_train} | contract.FORMS[form](data, Y)
-        if "seen" not in given and estimator is WITH_BACKBONE:
+        if "seen" not in given and estimator is not OF_TAGGERS:
             pytest.skip("the backbone needs label vectors")
         model = clone(estimator).fit(**given)
         with warnings.catch_warnings():
@@ -73,7 +77,7 @@ class TestFiles:
         assert type(loaded) is Combination
         assert loaded.get_params() == model.get_params(deep=False) | {"first": None, "second": None}
         assert set(vars(loaded)) == set(vars(model))
-        assert type(loaded.first_) is TAEP
+        assert type(loaded.first_) is type(estimator.first)
         X = given["X"][:30]
         np.testing.assert_array_equal(loaded.decision_function(X, "all"), model.decision_function(X, "all"))
         np.testing.assert_array_equal(loaded.predict(X), model.predict(X))

@@ -32,7 +32,7 @@ def roots(X):
 
 @pytest.fixture(scope="module")
 def taep(data, Y):
-    model = TAEP(beta=0.3, gamma=0.0, lam=0.0, tol=1e-4)
+    model = TAEP(beta=1.0, gamma=0.0, lam=0.0, tol=1e-4)
     return model.fit(roots(data.X_train), Y, data.seen_labels, data.unseen_labels)
 
 
@@ -83,7 +83,7 @@ class TestCalibration:
 
     def test_without_vectors_it_is_taep(self, data, Y):
         model = Stacked(power=1.0, tol=1e-4).fit(data.X_train, Y)
-        taep = TAEP(beta=0.3, gamma=0.0, lam=0.0, tol=1e-4).fit(data.X_train, Y)
+        taep = TAEP(beta=1.0, gamma=0.0, lam=0.0, tol=1e-4).fit(data.X_train, Y)
         np.testing.assert_allclose(
             model.decision_function(data.X_test), taep.decision_function(data.X_test), atol=1e-9
         )

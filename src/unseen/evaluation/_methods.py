@@ -121,6 +121,10 @@ def _taep_and_backbone(given: Given) -> ZeroShotTagger:
     return Combination(TAEP(tol=FINAL_TOL), _backbone(given), given.n_features)
 
 
+def _stacked_and_backbone(given: Given) -> ZeroShotTagger:
+    return Combination(Stacked(tol=FINAL_TOL), _backbone(given), given.n_features)
+
+
 METHODS: Final[tuple[Method, ...]] = (
     Method("ConSE", "paper", _conse, ({"n_top": [1, 3, 10], "C": [1.0, 10.0]}, _CENTRING)),
     Method("LatEm-M", "paper", _latem, ({"n_maps": [2, 4], "alpha": [1e-2, 1e-3, 1e-4]}, _CENTRING)),
@@ -174,5 +178,16 @@ METHODS: Final[tuple[Method, ...]] = (
         columns="both",
         vectors=("use",),
         in_search={"first__tol": 5e-2},
+    ),
+    Method(
+        "Stacked + BackboneKnowledge",
+        "open",
+        _stacked_and_backbone,
+        ({"second__sharpness": [4.0, 6.0], "second__temperature": [1.0, 1.5]},),
+        columns="both",
+        relations="hit counts",
+        needs_relations=False,
+        vectors=("use",),
+        in_search={"first__n_splits": 2, "first__tol": 5e-2},
     ),
 )

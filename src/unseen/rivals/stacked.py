@@ -51,7 +51,7 @@ class Stacked(ExplainedBySeenLabels):
 
     Parameters
     ----------
-    beta : float, default=0.3
+    beta : float, default=1.0
         Of `TAEP`: weight of its squared weights.
     n_splits : int, default=5
         Groups of labels and of images to hold out in turn; at most as many as there are seen labels.
@@ -99,7 +99,7 @@ class Stacked(ExplainedBySeenLabels):
 
     def __init__(
         self,
-        beta: float = 0.3,
+        beta: float = 1.0,
         *,
         n_splits: int = 5,
         power: float = 0.5,
