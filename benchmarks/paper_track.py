@@ -20,7 +20,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -48,13 +47,13 @@ from unseen.labels.relate import relate
 from unseen.rivals import Consensus, DeViSE, Stacked
 from unseen.rivals._linear import signed_power
 from unseen.rivals._neighbours import Looks, nearest
+from unseen.rivals.consensus import neighborhood_size
 
 ALWAYS_TRAINED = "person"
 TRAINED_OF_TEN = (5, 7)
 TOP = {5: 2, 3: 1}  # predicted of so many held-out labels: about as many of them as 3 of 10
 BETAS = (0.3, 1.0, 3.0)
 CHOSEN = "GloVe + USE + MiniLM"
-MOST_GENERALIZED_FOLDS = 4  # of each size: a stacked fit takes six fits of TAEP and of Consensus
 READINGS = ("likeness", "combination", "company")
 
 
@@ -84,6 +83,9 @@ def main() -> None:
     parser.add_argument("--features", default="resnet50", help="the part of the file's name after voc2007_")
     parser.add_argument("--folds", type=int, default=30, help="of each number of trained labels")
     parser.add_argument("--all", action="store_true", help="every choice of the labels to train")
+    parser.add_argument(
+        "--generalized", type=int, default=8, help="folds of each size for the second table, at most"
+    )
     parser.add_argument("--no-test", action="store_true")
     args = parser.parse_args()
     start, console = time.perf_counter(), Console(width=130)
@@ -98,7 +100,7 @@ def main() -> None:
     with threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         console.print(holdout_table("Held-out labels alone", held_out_figures(problem, folds), CHOSEN_ROW))
-        few = {n: drawn[:MOST_GENERALIZED_FOLDS] for n, drawn in folds.items()}
+        few = {n: drawn[:: -(-len(drawn) // args.generalized)] for n, drawn in folds.items()}  # far apart
         beta = choose_beta(problem, few, console)
         console.print(f"chosen: {CHOSEN}, beta {beta:g}; {time.perf_counter() - start:.0f} s")
         if args.no_test:
@@ -175,7 +177,7 @@ def held_out_scores(problem: Problem, fold: Fold) -> Iterator[tuple[str, Any]]:
         )
     X = problem.X[fold.score]
     raw = fitted(problem, fold, Consensus(power=1.0, center=False), V)
-    fit = Fitted(fitted(problem, fold, Consensus(center=False), V), X, fold)
+    fit = Fitted(fitted(problem, fold, Consensus(center=False), V), problem, fold)
     for source, vectors in problem.vectors.items():
         yield f"Consensus, {source}", fit.scores(vectors)
     yield "  features as they are", raw.decision_function(X, "unseen")
@@ -209,8 +211,10 @@ class Fitted:
     Neither the evidence for the trained labels, nor the shares by relations, nor looks depend on these.
     """
 
-    def __init__(self, model: Consensus, X, fold: Fold) -> None:
-        self.model, self.fold = model, fold
+    def __init__(self, model: Consensus, problem: Problem, fold: Fold) -> None:
+        self.model, self.fold, X = model, fold, problem.X[fold.score]
+        self.shown: Any = problem.Y[np.ix_(fold.train, fold.A)] == 1
+        self.neighbors: dict[float, Any] = {}
         X = signed_power(X, model.power_, normalize=True)
         self.looks = Looks(model.look_directions_, model.look_middle_)(X, normalize=True)
         self.evidence = model._evidence(X), model._kept()
@@ -223,8 +227,7 @@ class Fitted:
         of_images, of_kept = (self._readings(*part, V[self.fold.B]) for part in self.evidence)
         parts = [standardised(of_images[reading], of_kept[reading]) for reading in readings]
         total, kept = (sum(part) for part in zip(*parts, strict=True))
-        n_neighbors = round(neighborhood * self.model.kept_neighbors_.shape[1] / self.model.neighborhood)
-        alike, among = self._alike(n_neighbors)
+        alike, among = self._alike(neighborhood)
         for _ in range(steps):
             total, kept = kept[alike].mean(axis=1), kept[among].mean(axis=1)
         total, kept = standardised(total, kept)
@@ -237,10 +240,14 @@ class Fitted:
         _, _, shares = self.model._weights(M)
         return found | {"classifiers": o @ shares.T}
 
-    @cache  # noqa: B019 - a fold has a few of them
-    def _alike(self, n_neighbors: int):
-        kept = self.model.kept_looks_
-        return nearest(self.looks, kept, n_neighbors), nearest(kept, kept, n_neighbors, themselves=True)
+    def _alike(self, neighborhood: float):
+        if neighborhood not in self.neighbors:
+            kept, n_neighbors = self.model.kept_looks_, neighborhood_size(self.shown, neighborhood)
+            self.neighbors[neighborhood] = (
+                nearest(self.looks, kept, n_neighbors),
+                nearest(kept, kept, n_neighbors, themselves=True),
+            )
+        return self.neighbors[neighborhood]
 
 
 def standardised(scores, kept):

@@ -38,7 +38,8 @@ ESTIMATORS: list[ZeroShotTagger] = [
     LabelMeanTransfer(),
     LabelMeanTransfer(normalize=False, center=False),
     Consensus(),
-    Consensus(power=1.0, normalize=False, center=False),
+    Consensus(neighborhood=1.0),  # there are too few images for the neighbours of the default
+    Consensus(neighborhood=1.0, power=1.0, normalize=False, center=False),
     LabelPropagation(),
     LabelPropagation(alpha=0.9, normalize=False, center=False),
     Stacked(n_splits=3, tol=1e-5),

@@ -29,7 +29,9 @@ def relations(data):
 
 @pytest.fixture(scope="module")
 def model(data, Y, R):
-    return Consensus().fit(data.X_train, Y, data.seen_labels, data.unseen_labels, R)
+    model = Consensus(neighborhood=0.8).fit(data.X_train, Y, data.seen_labels, data.unseen_labels, R)
+    assert model.steps_ == 3
+    return model
 
 
 def raw_scores(model, X, labels):
@@ -81,7 +83,7 @@ class TestScores:
         np.testing.assert_allclose(highest, 0.0, atol=0.01)
 
     def test_relations_matter_to_the_labels_given_to_fit_alone(self, data, Y, R, model):
-        plain = Consensus().fit(data.X_train, Y, data.seen_labels, data.unseen_labels)
+        plain = Consensus(neighborhood=0.8).fit(data.X_train, Y, data.seen_labels, data.unseen_labels)
         late = np.random.default_rng(0).normal(size=(5, 16))
         np.testing.assert_allclose(raw_scores(plain, data.X_test, late), raw_scores(model, data.X_test, late))
         changed = raw_scores(plain, data.X_test, "unseen") - raw_scores(model, data.X_test, "unseen")
@@ -93,8 +95,10 @@ class TestScores:
 
     def test_sparse_features_are_compared_as_dense_ones(self, data, Y, model):
         X, X_test = sp.csr_array(data.X_train), sp.csr_array(data.X_test)
-        sparse = Consensus().fit(X, Y, data.seen_labels, data.unseen_labels)
-        dense = Consensus().fit(data.X_train, Y, data.seen_labels, data.unseen_labels)
+        sparse, dense = (
+            Consensus(neighborhood=0.8).fit(features, Y, data.seen_labels, data.unseen_labels)
+            for features in (X, data.X_train)
+        )
         np.testing.assert_allclose(
             raw_scores(sparse, X_test, "unseen"), raw_scores(dense, data.X_test, "unseen"), atol=1e-3
         )
@@ -148,12 +152,14 @@ class TestScores:
 
     def test_images_that_are_all_the_same_leave_every_score_alike(self, data, Y):
         X = np.repeat(data.X_train[:1], len(Y), axis=0)
-        model = Consensus().fit(X, Y, data.seen_labels, data.unseen_labels)
+        model = Consensus(neighborhood=0.8).fit(X, Y, data.seen_labels, data.unseen_labels)
         np.testing.assert_allclose(raw_scores(model, data.X_test, "all"), 0.0, atol=1e-9)
 
     def test_a_single_seen_label_is_enough(self, data, Y):
         seen = data.seen_labels.vectors[:1]
-        model = Consensus(center=False).fit(data.X_train, Y[:, :1], seen, data.unseen_labels.vectors)
+        model = Consensus(neighborhood=0.8, center=False).fit(
+            data.X_train, Y[:, :1], seen, data.unseen_labels.vectors
+        )
         assert np.isfinite(model.decision_function(data.X_test, "all")).all()
 
     def test_unseen_labels_are_found_far_better_than_by_chance(self):
@@ -165,6 +171,40 @@ class TestScores:
         chance = np.random.default_rng(0).random(scores.shape)
         found, lucky = (mean_image_average_precision(truth[kept], part) for part in (scores, chance))
         assert found > lucky + 0.2
+
+
+class TestExplain:
+    @pytest.mark.parametrize("steps", [0, 1, 3])
+    def test_all_but_what_is_constant_for_a_label_is_of_the_seen_label_that_says_it(self, data, Y, R, steps):
+        model = Consensus(steps=steps, neighborhood=0.8)
+        model.fit(data.X_train, Y, data.seen_labels, data.unseen_labels, R)
+        assert model.steps_ == steps
+        m, seen = (unit(model.label_vectors_ - model.label_center_)[rows] for rows in (14, slice(12)))
+        weights = seen @ m, R[14, :12] / R[14, :12].sum()
+
+        def readings(z, o):
+            probable = 1.0 / (1.0 + np.exp(-o))
+            probable /= probable.sum(axis=1, keepdims=True)
+            combined = probable * (seen @ m) / np.linalg.norm(probable @ seen, axis=1, keepdims=True)
+            return z * weights[0], combined, z * weights[1]
+
+        kept = readings(model.kept_evidence_.astype(float), model.kept_odds_.astype(float))
+        spreads = [part.sum(axis=1).std() for part in kept]
+        of_kept = spoken = sum(part / spread for part, spread in zip(kept, spreads, strict=True))
+        for _ in range(steps):
+            spoken, of_kept = of_kept, of_kept[model.kept_neighbors_].mean(axis=1)
+        X = unit(roots(data.X_test[:5]))
+        if steps:
+            cosines = unit(X @ model.look_directions_ - model.look_middle_) @ model.kept_looks_.T
+            nearest = np.argsort(-cosines, axis=1)[:, : model.kept_neighbors_.shape[1]]
+            expected = spoken[nearest].mean(axis=1)
+        else:
+            z, o = X @ model.mean_weights_ + model.mean_bias_, X @ model.odds_weights_ + model.odds_bias_
+            expected = sum(part / spread for part, spread in zip(readings(z, o), spreads, strict=True))
+        for image, parts in zip(data.X_test, expected / of_kept.sum(axis=1).std(), strict=False):
+            found = dict(model.explain(image, data.unseen_labels.names[2]).seen_labels)
+            rest = np.array([found[name] for name in data.seen_labels.names]) - parts
+            np.testing.assert_allclose(rest, rest[0], atol=1e-4)
 
 
 class TestParameters:

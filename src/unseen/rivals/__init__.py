@@ -1,10 +1,10 @@
 """The methods that TAEP is compared with; each keeps the same contract.
 
 Of the paper: `ConSE`, `LatEm`, `DMP`, `Fast0Tag`. Beyond it: `ESZSL`, `DeViSE`, `COSTA`, `LabelPropagation` and
-`Cosine`. `LabelMeanTransfer` passes on what the mean images of the seen labels say, `Consensus` adds `ConSE` and
-`COSTA` to it, and `Stacked` puts that on one scale with TAEP for the seen labels. `BackboneKnowledge` lets the
-classes that a backbone was trained on speak for any label, `Combination` adds the evidence of two: both use
-supervision of other classes, among which may be the unseen labels.
+`Cosine`. `LabelMeanTransfer` passes on what the mean images of the seen labels say, `Consensus` adds readings of
+`ConSE` and `COSTA` and asks images that look alike, and `Stacked` puts that on one scale with TAEP for the seen
+labels. `BackboneKnowledge` lets the classes that a backbone was trained on speak for any label, `Combination` adds
+the evidence of two: both use supervision of other classes, among which may be the unseen labels.
 """
 
 from unseen.rivals.backbone import BackboneKnowledge

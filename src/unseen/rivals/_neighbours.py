@@ -84,9 +84,3 @@ def shares_of(places: NDArray[np.int32], n_kept: int) -> sp.csr_array:
     starts = np.arange(0, n_images * n_neighbors + 1, n_neighbors)
     shares = np.full(n_images * n_neighbors, 1.0 / n_neighbors)
     return sp.csr_array((shares, places.ravel(), starts), shape=(n_images, n_kept))
-
-
-def mean_of(values: Matrix, places: NDArray[np.int32]) -> Matrix:
-    """Mean of the rows of ``values`` at the places of each row."""
-    means: Matrix = shares_of(places, len(values)) @ values
-    return means

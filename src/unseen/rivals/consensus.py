@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unseen.explanation import ExplainedBySeenLabels
 from unseen.rivals._known_labels import places_among
 from unseen.rivals._linear import logistic_regression, signed_power, similarity_shares, unit_rows
-from unseen.rivals._neighbours import Looks, learn_looks, mean_of, nearest, shares_of
+from unseen.rivals._neighbours import Looks, learn_looks, nearest, shares_of
 from unseen.rivals._scored import ScoredTagger
 from unseen.rivals.conse import top_shares
 from unseen.rivals.costa import label_shares
@@ -38,13 +39,13 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
     where a_c are the relations of c with the seen labels divided by their sum (`COSTA` has the rules for labels
     without any): the first two ask what c looks like, the third what it is seen with. Each reading of each label
     is standardised over the training images and added, which gives u. Images that look alike should have like
-    scores, so an image is scored by the training images, annotated or not, that look most like it::
+    scores, so an image is scored by the training images that look most like it, whatever they are annotated with::
 
         u_0 = u,    u_t(x, c) = mean of u_(t-1)(i, c) over the neighbours i of x
 
-    up to ``t = steps``: by its neighbours, their neighbours and so on; no training image is its own neighbour.
-    With w this u_t, standardised over the training images: labels that stand high on many images would crowd
-    out all others, so what a label has on the images where it stands high is subtracted::
+    up to ``t = steps``: by its neighbours, their neighbours and so on (of training images, none of which is its
+    own neighbour). With w this u_t, standardised over the training images: labels that stand high on many images
+    would crowd out all others, so what a label has on the images where it stands high is subtracted::
 
         score(x, c) = w(x, c) - temperature log( mean_i exp(w(x_i, c) / temperature) )
 
@@ -71,8 +72,9 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
         looks of training images is kept.
     neighborhood : float, default=0.35
         Neighbours of an image, as a share of the training images of a typical seen label (the median); at most a
-        quarter of all. The best number grows in proportion to the images. Fewer than 5 would say less than the
-        image itself: then ``steps`` is taken to be 0.
+        quarter of all. Neighbours are sought, and these are counted, among at most 4000 training images. The
+        best number grows in proportion to the images. Fewer than 5 would say less than the image itself: then
+        ``steps`` is taken to be 0.
     power : float, default=0.5
         Of the features. Other than 1 it takes a copy of them in memory.
     normalize : bool, default=True
@@ -148,8 +150,7 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
         odds = self._project(X, self.odds_weights_) + self.odds_bias_
         kept = _even_steps(evidence, odds)
         self.kept_evidence_, self.kept_odds_ = (values[kept].astype(np.float32) for values in (evidence, odds))
-        typical = np.median((T[kept] == 1).sum(axis=0))
-        self._learn_looks(X[kept], min(int(neighborhood * typical), len(kept) // 4))
+        self._learn_looks(X[kept], neighborhood_size(T[kept] == 1, neighborhood))
         self.embedded_ = np.vstack([problem.seen, problem.unseen])
         self.shares_ = label_shares(problem, LOOSE)
 
@@ -167,30 +168,30 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         X = signed_power(X, self.power_, normalize=self.normalize_)
-        speakers: Any = self._neighbors(X) if self.steps_ else self._evidence(X)
+        among = self._among()
+        speakers: Any = self._alike(X) if self.steps_ else self._evidence(X)
         # What is computed of the kept images takes memory for each label.
         blocks = np.split(M, range(LABELS_AT_ONCE, len(M), LABELS_AT_ONCE))
-        return np.hstack([self._block_scores(speakers, block) for block in blocks])
+        return np.hstack([self._block_scores(speakers, among, block) for block in blocks])
 
-    def _block_scores(self, speakers: Any, M: Matrix) -> Matrix:
+    def _block_scores(self, speakers: Any, among: sp.csr_array, M: Matrix) -> Matrix:
         """Scores from the neighbours of images, or from the evidence that they have themselves."""
-        scale = self._scale(M)
+        scale = self._scale(M, among)
         if self.steps_:
-            scores = mean_of(scale.spoken, speakers)
+            scores = speakers @ scale.spoken
         else:
             z, o = speakers
             scores = self._sum(self._readings(z, o, M), scale.factors)
-        return scale.height * scores - scale.level
+        return np.asarray(scale.height * scores - scale.level)
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
-        score = self._scores(X, M)[0, 0]
+        among, score = self._among(), self._scores(X, M)[0, 0]
         X = signed_power(X, self.power_, normalize=self.normalize_)
-        scale = self._scale(M)
+        scale = self._scale(M, among)
         if self.steps_:
-            shares = shares_of(self._neighbors(X), len(self.kept_looks_))
-            passed_on = shares_of(self.kept_neighbors_, len(self.kept_looks_))
+            shares = self._alike(X)
             for _ in range(self.steps_ - 1):
-                shares = shares @ passed_on
+                shares = shares @ among
             parts = (shares @ self._parts_of(*self._kept(), M, scale.factors))[0]
         else:
             parts = self._parts_of(*self._evidence(X), M, scale.factors)[0]
@@ -216,10 +217,19 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
         """Evidence and log-odds of the kept images."""
         return self.kept_evidence_.astype(np.float64), self.kept_odds_.astype(np.float64)
 
-    def _neighbors(self, X: Any) -> NDArray[np.int32]:
-        """Which of the kept images look most like each image; X has its power."""
+    def _alike(self, X: Any) -> sp.csr_array:
+        """Matrix that takes values of the kept images to their means over the neighbours of images.
+
+        X has its power.
+        """
         looks = Looks(self.look_directions_, self.look_middle_)(X, normalize=self.normalize_)
-        return nearest(looks, self.kept_looks_, self.kept_neighbors_.shape[1])
+        return shares_of(nearest(looks, self.kept_looks_, self.kept_neighbors_.shape[1]), len(self.kept_looks_))
+
+    def _among(self) -> sp.csr_array:
+        """The same for the neighbours of the kept images; empty if there are none."""
+        if not self.steps_:
+            return sp.csr_array((0, 0))
+        return shares_of(self.kept_neighbors_, len(self.kept_looks_))
 
     def _weights(self, M: Matrix) -> tuple[Matrix, Matrix, Matrix]:
         """Vectors of the seen labels, and the likeness to them and the share of them of each label."""
@@ -239,13 +249,13 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
         total: Matrix = sum(reading * factor for reading, factor in zip(readings, factors, strict=True))
         return total
 
-    def _scale(self, M: Matrix) -> _Scale:
+    def _scale(self, M: Matrix, among: sp.csr_array) -> _Scale:
         """What the kept images say of each label, and what puts labels on one scale."""
         readings = self._readings(*self._kept(), M)
         factors = np.array([inverse_spread(reading) for reading in readings])
         spoken = total = self._sum(readings, factors)
         for _ in range(self.steps_):
-            spoken, total = total, mean_of(total, self.kept_neighbors_)
+            spoken, total = total, among @ total
         height = inverse_spread(total)
         total = height * total
         highest = total.max(axis=0)
@@ -264,6 +274,11 @@ class _Scale(NamedTuple):
     spoken: Matrix
     height: Matrix
     level: Matrix
+
+
+def neighborhood_size(shown: NDArray[np.bool_], neighborhood: float) -> int:
+    """Neighbours of an image among those of which ``shown`` says what labels they have, a row each."""
+    return int(min(neighborhood * np.median(shown.sum(axis=0)), len(shown) // 4))
 
 
 def _even_steps(evidence: Matrix, odds: Matrix) -> NDArray[np.intp]:
