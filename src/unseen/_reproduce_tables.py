@@ -70,8 +70,7 @@ def choice_table(result: Reproduction) -> Table:
         cell, found = result.experiment.of(method.name)[0]
         held_out = "-" if found.held_out is None else percent(found.held_out)
         chosen = describe(found.params) or "as the method comes"
-        sources = (*result.experiment.data.first_source(method), found.vectors)
-        inputs = f"{cell.backbone}, {' and '.join(sources)}"
+        inputs = f"{cell.backbone}, {found.vectors}"
         rows.append((method.name, TRACKS[method.track], inputs, chosen, str(found.n_settings), held_out))
     plan = result.experiment.plan
     note = (

@@ -27,7 +27,7 @@ from unseen.evaluation.paper_tables import implied_totals, printed
 from unseen.evaluation.protocol import alternating_split
 from unseen.evaluation.search import class_holdout_search
 from unseen.evaluation.studies import FACTORS, embedding_study, rank_study, strength_study
-from unseen.rivals import DMP, BackboneKnowledge, Combination
+from unseen.rivals import DMP, BackboneKnowledge
 from unseen.taep import TAEP
 
 PLAN = SearchPlan(halvings=1, most_images=80)
@@ -174,25 +174,6 @@ def test_another_input_is_another_part(data, splits, tmp_path, change):
         plan = SearchPlan(halvings=1, most_images=60)
     run_experiment(given, main, [method], plan=plan, seed=seed, store=tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
-
-
-def two_parts(given):
-    return Combination(DMP(), DMP(), 40, n_first_dims=given.n_first_dims)
-
-
-def test_the_first_of_two_parts_may_have_vectors_of_its_own(data, splits, tmp_path):
-    method = Method("two", "paper", two_parts, ({"weight": [1.0]},), first_vectors="other")
-    main, vectors = {MAIN: splits[MAIN]}, data.vectors["simulated"].vectors
-    rows = []
-    for n_dims in (None, 5, 6):
-        other = {} if n_dims is None else {"other": LabelSpace(data.labels, vectors[:, :n_dims])}
-        given = replace(data, vectors=data.vectors | other)
-        assert given.first_source(method) == tuple(other)
-        assert given.given(method, "simulated", "simulated").n_first_dims == n_dims
-        assert given.space(method, "simulated").vectors.shape[1] == (n_dims or 0) + vectors.shape[1]
-        rows.append(contents(run_experiment(given, main, [method], plan=PLAN, store=tmp_path)))
-    assert len(list(tmp_path.iterdir())) == 3
-    assert rows[0] != rows[1] != rows[2]
 
 
 def test_methods_without_their_inputs_are_left_out_and_named(data, splits):

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from unseen.evaluation import metrics
 from unseen.evaluation._data import ExperimentData
-from unseen.evaluation._methods import Method
+from unseen.evaluation._methods import Given, Method
 from unseen.evaluation.protocol import (
     ClassSplit,
     View,
@@ -147,13 +147,12 @@ def _choose(
     n_settings = 0
     relations = _relations(cell, data, cell.split.seen)
     for source in cell.sources:
-        seen = data.space(cell.method, source).select(train.names)
         params: dict[str, Any] = {}
         score = -np.inf
         for grid in cell.method.stages:
             model = _make(cell, data, source).set_params(**cell.method.in_search, **params, **cell.fixed)
             found = class_holdout_search(
-                model, _without(grid, cell.fixed), train.X, train.Y, seen,
+                model, _without(grid, cell.fixed), train.X, train.Y, data.vectors[source].select(train.names),
                 relations, n_splits=plan.halvings, max_images=plan.most_images, random_state=cell.seed,
             )  # fmt: skip
             params |= found.best_params
@@ -166,7 +165,8 @@ def _choose(
 
 
 def _make(cell: Cell, data: ExperimentData, source: str) -> ZeroShotTagger:
-    model = cell.method.make(data.given(cell.method, cell.backbone, source))
+    given = Given(data.features[cell.backbone].shape[1], data.classes.get(source))
+    model = cell.method.make(given)
     seeds = [name for name in model.get_params() if name.rpartition("__")[-1] == "random_state"]
     model.set_params(**dict.fromkeys(seeds, cell.seed))
     return model
@@ -184,7 +184,7 @@ def _relations(cell: Cell, data: ExperimentData, columns: Sequence[int]) -> NDAr
 
 
 def _fit(model: ZeroShotTagger, cell: Cell, data: ExperimentData, source: str, train: View) -> ZeroShotTagger:
-    space, split = data.space(cell.method, source), cell.split
+    space, split = data.vectors[source], cell.split
     relations = _relations(cell, data, split.seen + split.unseen)
     seen, unseen = space.select(split.seen_names), space.select(split.unseen_names)
     return model.fit(train.X, train.Y, seen, unseen, relations)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from unseen.evaluation._cells import fingerprint
-from unseen.evaluation._methods import Given, Method
+from unseen.evaluation._methods import Method
 from unseen.evaluation._rows import check_rows
 from unseen.labels.space import LabelSpace
 from unseen.rivals import BackboneKnowledge
@@ -107,23 +107,6 @@ class ExperimentData:
         """Sources of label vectors that a method chooses from."""
         known = self.vectors if method.columns == "features" else self.classes
         return tuple(source for source in method.vectors if source in known) or tuple(known)[:1]
-
-    def space(self, method: Method, source: str) -> LabelSpace:
-        """Label vectors of a method; those of the first of two parts stand before those of the source."""
-        spaces = [self.vectors[name] for name in (*self.first_source(method), source)]
-        if len(spaces) == 1:
-            return spaces[0]
-        return LabelSpace(self.labels, np.hstack([space.vectors for space in spaces]))
-
-    def first_source(self, method: Method) -> tuple[str, ...]:
-        """Source of the label vectors of the first of two parts, if it has one of its own: one name or none."""
-        first = method.first_vectors
-        return () if first is None or first not in self.vectors else (first,)
-
-    def given(self, method: Method, backbone: str, source: str) -> Given:
-        """What the method's estimator is made from."""
-        n_first_dims = next((self.vectors[name].vectors.shape[1] for name in self.first_source(method)), None)
-        return Given(self.features[backbone].shape[1], self.classes.get(source), n_first_dims)
 
     def related(self, method: Method) -> NDArray[Any] | None:
         """Relations that a method is given, if there are any."""

@@ -21,7 +21,6 @@ class Given(NamedTuple):
 
     n_features: int
     classes: BackboneKnowledge | None
-    n_first_dims: int | None = None
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,6 @@ class Method:
     vectors : tuple of str
         Sources of label vectors to choose from by the search; empty, or none of them there: the first of the data
         set.
-    first_vectors : str, optional
-        Source of label vectors of the first of its two parts, where it is there: the second has those above.
     in_search : mapping
         Parameters that hold during the search only, such as a looser tolerance.
     """
@@ -63,7 +60,6 @@ class Method:
     relations: Literal["hierarchy", "hit counts"] | None = None
     needs_relations: bool = True
     vectors: tuple[str, ...] = ()
-    first_vectors: str | None = None
     in_search: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -126,8 +122,7 @@ def _taep_and_backbone(given: Given) -> ZeroShotTagger:
 
 
 def _stacked_and_backbone(given: Given) -> ZeroShotTagger:
-    parts = Stacked(tol=FINAL_TOL), _backbone(given)
-    return Combination(*parts, given.n_features, n_first_dims=given.n_first_dims)
+    return Combination(Stacked(tol=FINAL_TOL), _backbone(given), given.n_features)
 
 
 METHODS: Final[tuple[Method, ...]] = (
@@ -193,7 +188,6 @@ METHODS: Final[tuple[Method, ...]] = (
         relations="hit counts",
         needs_relations=False,
         vectors=("use",),
-        first_vectors=SIDE_BY_SIDE,
         in_search={"first__n_splits": 2, "first__tol": 5e-2},
     ),
 )
