@@ -50,6 +50,12 @@ def standardised(scores, known):
     return (scores - known.mean(axis=0)) / known.std(axis=0), (known - known.mean(axis=0)) / known.std(axis=0)
 
 
+def without_and_with_neighbours(n_images):
+    data = make_tagged_scenes(n_images, 100, random_state=1)
+    models = (Consensus(steps=steps) for steps in (0, 3))
+    return data, *(model.fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels) for model in models)
+
+
 class TestScores:
     @pytest.mark.parametrize("steps", [0, 1, 3])
     def test_it_is_the_sum_of_three_readings_by_images_alike_less_the_crowding(self, data, Y, R, steps):
@@ -104,20 +110,12 @@ class TestScores:
         )
 
     def test_few_images_are_not_asked(self):
-        data = make_tagged_scenes(40, 100, random_state=1)
-        plain, few = (
-            Consensus(steps=steps).fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels)
-            for steps in (0, 3)
-        )
+        data, plain, few = without_and_with_neighbours(40)
         assert few.steps_ == 0
         np.testing.assert_array_equal(*(raw_scores(model, data.X_test, "all") for model in (plain, few)))
 
     def test_neighbours_do_not_reverse_what_the_image_says(self):
-        data = make_tagged_scenes(400, 100, random_state=1)
-        plain, alike = (
-            Consensus(steps=steps).fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels)
-            for steps in (0, 3)
-        )
+        data, plain, alike = without_and_with_neighbours(400)
         assert alike.steps_ == 3
         for label in data.unseen_labels.vectors:
             own, passed_on = (raw_scores(model, data.X_test, label[None])[:, 0] for model in (plain, alike))

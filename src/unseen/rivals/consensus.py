@@ -21,7 +21,7 @@ from unseen.validation import check_count, check_number
 
 MOST_KEPT = 4000  # training images whose evidence is kept, to standardise labels asked for later
 LABELS_AT_ONCE = 500
-FEWEST_NEIGHBORS = 5
+FEWEST_NEIGHBORS = 5  # fewer say less than the image itself, on held-out labels of VOC2007
 LOOSE = 0.1  # temperature of the shares of labels without relations, that of `COSTA`
 
 
@@ -278,7 +278,8 @@ class _Scale(NamedTuple):
 
 def neighborhood_size(shown: NDArray[np.bool_], neighborhood: float) -> int:
     """Neighbours of an image among those of which ``shown`` says what labels they have, a row each."""
-    return int(min(neighborhood * np.median(shown.sum(axis=0)), len(shown) // 4))
+    typical = float(np.median(shown.sum(axis=0)))
+    return int(min(neighborhood * typical, len(shown) // 4))
 
 
 def _even_steps(evidence: Matrix, odds: Matrix) -> NDArray[np.intp]:
