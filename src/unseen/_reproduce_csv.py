@@ -11,7 +11,7 @@ from typing import Any
 from unseen._reproduce_claims import claims
 from unseen._reproduce_result import PROTOCOLS, Reproduction, figures
 from unseen._reproduce_tables import describe
-from unseen.evaluation.experiment import Outcome
+from unseen.evaluation.experiment import ExperimentData, Outcome
 from unseen.evaluation.metrics import Summary
 from unseen.evaluation.paper_tables import Protocol
 from unseen.evaluation.studies import Point
@@ -31,11 +31,11 @@ def write_csv_files(result: Reproduction, folder: Path) -> None:
     for number, protocol in enumerate(PROTOCOLS, start=1):
         rows = _main_rows(result, protocol)
         _write(folder / f"table{number}.csv", ("method", "track", *_METRICS, *_BESIDE), rows)
-    _write(folder / "rows.csv", _ROW, _rows(result.experiment.outcomes))
+    _write(folder / "rows.csv", _ROW, _rows(result.experiment.data, result.experiment.outcomes))
     _write(folder / "random_splits.csv", _INTERVAL, _interval_rows(result))
     _write(folder / "claims.csv", _CLAIM, _claim_rows(result))
     for name, points in (("figure2", result.strength), ("ranks", result.ranks), ("embeddings", result.embeddings)):
-        _write(folder / f"{name}.csv", ("curve", "at", *_ROW), _point_rows(points))
+        _write(folder / f"{name}.csv", ("curve", "at", *_ROW), _point_rows(result.experiment.data, points))
     _write(folder / "labels.csv", _LABEL, _label_rows(result.experiment.outcomes))
 
 
@@ -48,10 +48,11 @@ def _main_rows(result: Reproduction, protocol: Protocol) -> list[list[Any]]:
     return rows
 
 
-def _rows(outcomes: Iterable[Outcome]) -> list[list[Any]]:
+def _rows(data: ExperimentData, outcomes: Iterable[Outcome]) -> list[list[Any]]:
     return [
         [
-            cell.method.name, cell.method.track, cell.split_name, cell.seed, cell.backbone, found.vectors,
+            cell.method.name, cell.method.track, cell.split_name, cell.seed,
+            " + ".join(data.used(cell.method, cell.backbone)), found.vectors,
             protocol, *figures(Outcome(cell, found), protocol), describe({**cell.fixed, **found.params}),
             "" if found.held_out is None else found.held_out,
             "" if found.objective is None else found.objective,
@@ -62,8 +63,8 @@ def _rows(outcomes: Iterable[Outcome]) -> list[list[Any]]:
     ]  # fmt: skip
 
 
-def _point_rows(points: Sequence[Point]) -> list[list[Any]]:
-    return [[point.curve, point.at, *row] for point in points for row in _rows([point.outcome])]
+def _point_rows(data: ExperimentData, points: Sequence[Point]) -> list[list[Any]]:
+    return [[point.curve, point.at, *row] for point in points for row in _rows(data, [point.outcome])]
 
 
 def _interval_rows(result: Reproduction) -> list[list[Any]]:

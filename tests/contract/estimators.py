@@ -42,8 +42,8 @@ ESTIMATORS: list[ZeroShotTagger] = [
     Consensus(neighborhood=1.0, power=1.0, normalize=False, center=False),
     LabelPropagation(),
     LabelPropagation(alpha=0.9, normalize=False, center=False),
-    Stacked(n_splits=3, tol=1e-5),
-    Stacked(beta=0.3, n_splits=2, normalize=False, center=False, tol=1e-5),
+    Stacked(beta=10.0, n_splits=3, tol=1e-5),
+    Stacked(beta=100.0, n_splits=2, normalize=False, center=False, tol=1e-5),  # features of length 10
 ]
 if find_spec("torch") is not None:
     ESTIMATORS.append(Fast0Tag("network", n_hidden=64, learning_rate=3e-3, n_epochs=10))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from unseen.evaluation.experiment import (
     identity_error,
     interval,
     is_blind,
+    run_cells,
     run_experiment,
 )
 from unseen.evaluation.metrics import Summary, summary
@@ -297,3 +299,48 @@ def test_what_classes_are_kinds_of_is_part_of_the_data(data):
         )
         prints.append(replace(data, classes={"text": classes}).fingerprints()["classes text"])
     assert prints[0] != prints[1]
+
+
+@pytest.fixture(scope="module")
+def two_networks(data):
+    """The second of them has classes with names."""
+    rng = np.random.default_rng(0)
+    (features,) = data.features.values()
+    (space,) = data.vectors.values()
+    classes = LabelSpace([f"class {k}" for k in range(15)], rng.normal(size=(15, space.vectors.shape[1])))
+    return replace(
+        data,
+        features={"plain": 10.0 * features, "named": rng.gamma(1.0, size=(len(features), 7))},
+        logits={"named": rng.normal(size=(len(features), 15))},
+        classes={"simulated": BackboneKnowledge(classes)},
+    )
+
+
+def test_what_methods_of_the_open_track_are_given(two_networks):
+    plain, named = two_networks.features.values()
+    (logits,) = two_networks.logits.values()
+    alone, with_taep, with_stacked = (method for method in METHODS if method.track == "open")
+    assert {two_networks.backbone(method) for method in (alone, with_taep, with_stacked)} == {"named"}
+    np.testing.assert_array_equal(two_networks.columns(alone, "named"), logits)
+    np.testing.assert_array_equal(two_networks.columns(with_taep, "named"), np.hstack([named, logits]))
+    X = two_networks.columns(with_stacked, "named")
+    n_features = two_networks.n_features(with_stacked, "named")
+    assert n_features == plain.shape[1] + 7
+    np.testing.assert_array_equal(X[:, n_features:], logits)
+    np.testing.assert_allclose(np.linalg.norm(X[:, : plain.shape[1]], axis=1), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(X[:, plain.shape[1] : n_features], axis=1), 1.0, rtol=1e-5)
+
+
+def test_the_features_of_every_network_count_for_what_is_kept(two_networks, splits, tmp_path):
+    open_methods = tuple(replace(method, stages=()) for method in METHODS if method.track == "open")
+    main = {MAIN: splits[MAIN]}
+    first = run_experiment(two_networks, main, open_methods, store=tmp_path)
+    n_kept = len(list(tmp_path.iterdir()))
+    assert n_kept == 3
+    other = replace(two_networks, features=two_networks.features | {"plain": two_networks.features["plain"] ** 2})
+    again = run_experiment(other, main, open_methods, store=tmp_path)
+    assert len(list(tmp_path.iterdir())) == n_kept + 1  # that of the method which looks at all of them
+    for a, b in zip(first.outcomes, again.outcomes, strict=True):
+        assert (a.result == b.result) == (a.cell.method.columns != "all")
+    points = embedding_study(first, partial(run_cells, data=two_networks, store=tmp_path))
+    assert {point.outcome.cell.method.name for point in points} == {method.name for method in open_methods[:2]}

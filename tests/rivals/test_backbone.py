@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from tests.contract.test_contract import TestPredictions, TestScores, fit  # noqa: F401
 
 from unseen import LabelSpace, ZeroShotTagger, make_tagged_scenes
-from unseen.rivals._likeness import MOST_KEPT, PENALTY, kept_images
+from unseen.rivals._likeness import FEATURE_PENALTY, MOST_KEPT, PENALTY, compact_images, kept_images
 from unseen.rivals._readings import RANK, factor
 from unseen.rivals.backbone import TINY, BackboneKnowledge
 
@@ -158,10 +158,84 @@ def test_an_image_borrows_the_evidence_of_those_that_look_alike():
 
 def test_the_images_kept_do_not_depend_on_the_order_of_all():
     logits = np.random.default_rng(0).normal(size=(3 * MOST_KEPT, 12))
-    kept = kept_images(logits)
+    kept = logits[kept_images(logits)]
     assert kept.shape == (MOST_KEPT, 12)
-    np.testing.assert_array_equal(kept, kept_images(logits[::-1]))
-    np.testing.assert_array_equal(kept.max(axis=1), 0.0)
+    backwards = logits[::-1]
+    np.testing.assert_array_equal(kept, backwards[kept_images(backwards)])
+
+
+def test_kept_images_are_features_of_unit_length_and_logits_up_to_zero():
+    images = 100.0 * np.random.default_rng(0).normal(size=(5, 12))
+    images[3, :8] = 0.0  # an image without a feature stays one
+    kept = compact_images(images, 8).astype(float)
+    np.testing.assert_allclose(np.linalg.norm(kept[:, :8], axis=1), [1.0, 1.0, 1.0, 0.0, 1.0], atol=1e-3)
+    np.testing.assert_allclose(kept[:, 8:], images[:, 8:] - images[:, 8:].max(axis=1, keepdims=True), rtol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def features():
+    return np.random.default_rng(4).gamma(1.0, size=(150, 25))
+
+
+@pytest.fixture(scope="module")
+def seeing(features, data, Y):
+    model = BackboneKnowledge(CLASSES, n_features=25, regression=0.4)
+    return model.fit(np.hstack([features[:120], data.X_train]), Y, data.seen_labels, data.unseen_labels)
+
+
+class TestFeatures:
+    """Features before the logits tell the images that look alike, and nothing else."""
+
+    def test_the_regression_is_on_them(self, seeing, features, data):
+        plain = BackboneKnowledge(CLASSES, regression=0.0)
+        learned, tested = (
+            evidence_by_hand(plain, rows, data.unseen_labels.vectors, data.X_train)
+            for rows in (data.X_train, data.X_test)
+        )
+        z = features / np.linalg.norm(features, axis=1, keepdims=True)
+        alike = Ridge(alpha=FEATURE_PENALTY * 120).fit(z[:120], learned)
+        scores = seeing.decision_function(np.hstack([features[120:], data.X_test]), data.unseen_labels)
+        np.testing.assert_allclose(
+            scores + seeing.threshold_, 0.6 * tested + 0.4 * alike.predict(z[120:]), atol=2e-2
+        )
+
+    def test_their_length_is_immaterial(self, seeing, features, data):
+        X = np.hstack([features[120:], data.X_test])
+        longer = np.hstack([1e5 * features[120:], data.X_test])
+        np.testing.assert_allclose(seeing.decision_function(longer), seeing.decision_function(X), atol=1e-9)
+
+    @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+    def test_explanations_and_files_keep_them(self, seeing, features, data, storage, tmp_path):
+        X = storage(np.hstack([features[120:], data.X_test]))
+        name = data.unseen_labels.names[0]
+        scores = seeing.decision_function(X, [name])[:, 0]
+        assert seeing.explain(X[[2]], name).score == pytest.approx(scores[2], abs=1e-9)
+        seeing.save(tmp_path / "model")
+        loaded = ZeroShotTagger.load(tmp_path / "model")
+        np.testing.assert_array_equal(loaded.decision_function(X, [name])[:, 0], scores)
+
+    def test_without_regression_or_training_they_are_immaterial(self, features, data, Y):
+        X = np.hstack([features[120:], data.X_test])
+        model = BackboneKnowledge(CLASSES, n_features=25, regression=0.0)
+        model.fit(np.hstack([features[:120], data.X_train]), Y, data.seen_labels)
+        plain = BackboneKnowledge(CLASSES, regression=0.0).fit(data.X_train, Y, data.seen_labels)
+        np.testing.assert_allclose(model.decision_function(X), plain.decision_function(data.X_test), atol=1e-12)
+        ready = BackboneKnowledge(CLASSES, n_features=25).without_training(data.seen_labels)
+        plain = BackboneKnowledge(CLASSES).without_training(data.seen_labels)
+        np.testing.assert_allclose(ready.decision_function(X), plain.decision_function(data.X_test), atol=1e-12)
+
+    @pytest.mark.parametrize(
+        ("n_features", "message"),
+        [
+            (-1, r"^n_features: -1 was given\. Pass"),
+            (1.5, r"^n_features: 1\.5 was given\. Pass"),
+            (3, r"^class_vectors: 40 classes, but X has 37 columns after 3 features\. Pass"),
+            (99, r"^class_vectors: 40 classes, but X has 0 columns after 99 features\. Pass"),
+        ],
+    )
+    def test_bad_numbers_of_features_are_refused(self, data, Y, n_features, message):
+        with pytest.raises(ValueError, match=message):
+            BackboneKnowledge(CLASSES, n_features=n_features).fit(data.X_train, Y, data.seen_labels)
 
 
 def test_logits_beyond_half_precision_leave_no_infinite_scores(data, Y):

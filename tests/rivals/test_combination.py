@@ -28,7 +28,12 @@ CLASSES = LabelSpace(
 TAGGER = TAEP(beta=1.0, tol=1e-5)
 WITH_BACKBONE = Combination(TAGGER, BackboneKnowledge(CLASSES, sharpness=2.0), N_FIRST, weight=0.5)
 OF_TAGGERS = Combination(TAGGER, ESZSL(), N_FIRST)
-OF_PARTS = Combination(Stacked(n_splits=2, tol=1e-5), BackboneKnowledge(CLASSES, sharpness=2.0), N_FIRST)
+OF_PARTS = Combination(
+    Stacked(n_splits=2, tol=1e-5),
+    BackboneKnowledge(CLASSES, sharpness=2.0, n_features=N_FIRST),
+    N_FIRST,
+    second_sees_all=True,
+)
 
 
 class Silent(ESZSL):
@@ -105,7 +110,7 @@ def test_the_score_is_the_sum_of_standardised_scores(estimator, model, data, Y):
     total = -model.threshold_
     for part, columns, weight in (
         (estimator.first, slice(N_FIRST), 1.0),
-        (estimator.second, slice(N_FIRST, None), estimator.weight),
+        (estimator.second, slice(0 if estimator.second_sees_all else N_FIRST, None), estimator.weight),
     ):
         alone = clone(part).fit(data.X_train[:, columns], Y, data.seen_labels, data.unseen_labels)
         training = alone.decision_function(data.X_train[:, columns], "seen")
@@ -221,6 +226,8 @@ def test_weight_and_sharpness_are_chosen_by_class_holdout(data, Y):
         ({"second": "TAEP"}, r"^second: 'TAEP' was given\. Pass a tagger"),
         ({"n_first": 0}, r"^n_first: 0 was given\. Pass"),
         ({"n_first": 54}, r"^n_first: 54 of the 54 columns of X leave none for the second part\. Pass"),
+        ({"second_sees_all": "yes"}, r"^second_sees_all: 'yes' was given\. Pass"),
+        ({"second_sees_all": True}, r"^class_vectors: 30 classes, but X has 54 columns\. Pass"),
         ({"n_first_dims": 16}, r"^n_first_dims: 16 of the 16 dimensions .* leave none .* Pass None"),
         ({"n_first_dims": 1.5}, r"^n_first_dims: 1\.5 was given\. Pass"),
         ({"weight": -1.0}, r"^weight: -1\.0 was given\. Pass"),

@@ -165,7 +165,7 @@ def _choose(
 
 
 def _make(cell: Cell, data: ExperimentData, source: str) -> ZeroShotTagger:
-    given = Given(data.features[cell.backbone].shape[1], data.classes.get(source))
+    given = Given(data.n_features(cell.method, cell.backbone), data.classes.get(source))
     model = cell.method.make(given)
     seeds = [name for name in model.get_params() if name.rpartition("__")[-1] == "random_state"]
     model.set_params(**dict.fromkeys(seeds, cell.seed))

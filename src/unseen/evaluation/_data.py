@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from sklearn.preprocessing import normalize
 
 from unseen.evaluation._cells import fingerprint
 from unseen.evaluation._methods import Method
@@ -103,6 +104,10 @@ class ExperimentData:
             return self.main_features
         return next((name for name in self.features if name in self.logits), None)
 
+    def used(self, method: Method, backbone: str) -> tuple[str, ...]:
+        """Backbones whose features a method works on, one or all, given the one whose logits it reads."""
+        return tuple(self.features) if method.columns == "all" else (backbone,)
+
     def sources(self, method: Method) -> tuple[str, ...]:
         """Sources of label vectors that a method chooses from."""
         known = self.vectors if method.columns == "features" else self.classes
@@ -112,13 +117,20 @@ class ExperimentData:
         """Relations that a method is given, if there are any."""
         return None if method.relations is None else self.relations.get(method.relations)
 
+    def n_features(self, method: Method, backbone: str) -> int:
+        """Columns of features."""
+        return sum(self.features[name].shape[1] for name in self.used(method, backbone))
+
     def columns(self, method: Method, backbone: str) -> NDArray[Any]:
         """The X of a method."""
         if method.columns == "features":
             return self.features[backbone]
         if method.columns == "logits":
             return self.logits[backbone]
-        return np.hstack([self.features[backbone], self.logits[backbone]])
+        features = [self.features[name] for name in self.used(method, backbone)]
+        if method.columns == "all":
+            features = [normalize(block) for block in features]
+        return np.hstack([*features, self.logits[backbone]])
 
     def fingerprints(self) -> dict[str, str]:
         """Hash of each part, by name."""

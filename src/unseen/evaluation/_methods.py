@@ -17,7 +17,7 @@ Track = Literal["paper", "open"]
 
 
 class Given(NamedTuple):
-    """What an estimator may need to be made, beyond its parameters."""
+    """What an estimator may need to be made, beyond its parameters: columns of features, and the classes."""
 
     n_features: int
     classes: BackboneKnowledge | None
@@ -39,8 +39,9 @@ class Method:
     stages : tuple of grids
         Searched one after another: each stage starts from the choice of those before it. A grid is what
         `sklearn.model_selection.ParameterGrid` takes.
-    columns : {"features", "logits", "both"}
-        What its X is: features, class logits, or features followed by logits.
+    columns : {"features", "logits", "both", "all"}
+        What its X is: features, class logits, features followed by logits, or the features of all backbones, each
+        of unit length, followed by logits.
     relations : {"hierarchy", "hit counts"}, optional
         Relations it is given.
     needs_relations : bool
@@ -56,7 +57,7 @@ class Method:
     track: Track
     make: Callable[[Given], ZeroShotTagger]
     stages: tuple[Grid, ...]
-    columns: Literal["features", "logits", "both"] = "features"
+    columns: Literal["features", "logits", "both", "all"] = "features"
     relations: Literal["hierarchy", "hit counts"] | None = None
     needs_relations: bool = True
     vectors: tuple[str, ...] = ()
@@ -122,7 +123,8 @@ def _taep_and_backbone(given: Given) -> ZeroShotTagger:
 
 
 def _stacked_and_backbone(given: Given) -> ZeroShotTagger:
-    return Combination(Stacked(tol=FINAL_TOL), _backbone(given), given.n_features)
+    knowledge = _backbone(given).set_params(n_features=given.n_features)
+    return Combination(Stacked(tol=FINAL_TOL), knowledge, given.n_features, second_sees_all=True)
 
 
 METHODS: Final[tuple[Method, ...]] = (
@@ -184,7 +186,7 @@ METHODS: Final[tuple[Method, ...]] = (
         "open",
         _stacked_and_backbone,
         ({"second__sharpness": [4.0, 6.0], "second__temperature": [1.0, 1.5]},),
-        columns="both",
+        columns="all",
         relations="hit counts",
         needs_relations=False,
         vectors=("use",),

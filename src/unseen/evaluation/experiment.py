@@ -318,13 +318,14 @@ def _run(key: str, cell: Cell, data: ExperimentData, plan: SearchPlan) -> tuple[
 
 def _key(cell: Cell, data: ExperimentData, plan: SearchPlan, parts: dict[str, str]) -> str:
     """A name for all that the result depends on."""
-    method, used = cell.method, ["annotations", f"features {cell.backbone}"]
+    method, used = cell.method, ["annotations"]
+    used += [f"features {name}" for name in data.used(method, cell.backbone)]
     used += [f"vectors {source}" for source in cell.sources]
     if method.columns != "features":
         used += [f"logits {cell.backbone}", *(f"classes {source}" for source in cell.sources)]
     if data.related(method) is not None:
         used.append(f"relations {method.relations}")
-    given = Given(data.features[cell.backbone].shape[1], data.classes.get(cell.sources[0]))
+    given = Given(data.n_features(method, cell.backbone), data.classes.get(cell.sources[0]))
     model = method.make(given)
     search: Any = None
     if cell.params is None:

@@ -1,4 +1,4 @@
-"""What images alike say: evidence for a label as a ridge regression on the logits of some training images."""
+"""What images alike say: evidence for a label as a ridge regression on the looks of some training images."""
 
 from __future__ import annotations
 
@@ -8,37 +8,56 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from unseen.rivals._linear import scaled_chunks, unit_rows
+from unseen.rivals._affinities import directions
+from unseen.rivals._linear import scaled, scaled_chunks
 
 Matrix = NDArray[np.float64]
 
 MOST_KEPT = 512  # training images: more do not do better, and these take 1 MB of a file for 1,000 classes
-PENALTY = 0.03  # of the squared weights, beside the mean squared error
+PENALTY = 0.03  # of the squared weights, beside the mean squared error; looks are logits
+FEATURE_PENALTY = 0.01  # the same if looks are features
 LOWEST = -6e4  # logits further below the largest are no numbers in half precision
 
 
-def looks(logits: Matrix) -> Matrix:
-    """Logits minus their mean over the classes, of unit length: the same for logits and log-probabilities."""
-    centred = logits - logits.mean(axis=1, keepdims=True)
-    largest = np.abs(centred).max(axis=1, keepdims=True)
-    return unit_rows(centred / np.where(largest > 0.0, largest, 1.0))
+def looks(images: Matrix, n_features: int) -> Matrix:
+    """What tells images alike, of unit length: their features, if there are any before the logits.
+
+    Else logits minus their mean over the classes: the same for logits and log-probabilities.
+    """
+    if n_features:
+        return directions(images[:, :n_features])
+    return directions(images - images.mean(axis=1, keepdims=True))
 
 
-def kept_images(X: Any) -> NDArray[np.float16]:
-    """Logits of at most `MOST_KEPT` images, minus the largest of each image.
+def kept_images(logits: Any) -> NDArray[np.intp]:
+    """Rows of at most `MOST_KEPT` images.
 
     They are taken in even steps from the most common look to the rarest: neither a random number nor the order of
     the images decides.
     """
-    n_images = X.shape[0]
-    if n_images > MOST_KEPT:
-        common = sum(looks(chunk).sum(axis=0) for _, chunk in scaled_chunks(X, normalize=False)) / n_images
-        likeness = np.concatenate([looks(chunk) @ common for _, chunk in scaled_chunks(X, normalize=False)])
-        steps = np.linspace(0, n_images - 1, MOST_KEPT).round().astype(np.intp)
-        X = X[np.argsort(-likeness, kind="stable")[steps]]
-    kept = [chunk - chunk.max(axis=1, keepdims=True) for _, chunk in scaled_chunks(X, normalize=False)]
-    logits: NDArray[np.float16] = np.maximum(np.vstack(kept), LOWEST).astype(np.float16)
-    return logits
+    n_images = logits.shape[0]
+    if n_images <= MOST_KEPT:
+        return np.arange(n_images)
+    common = sum(looks(chunk, 0).sum(axis=0) for _, chunk in scaled_chunks(logits, normalize=False)) / n_images
+    likeness = np.concatenate([looks(chunk, 0) @ common for _, chunk in scaled_chunks(logits, normalize=False)])
+    steps = np.linspace(0, n_images - 1, MOST_KEPT).round().astype(np.intp)
+    return np.argsort(-likeness, kind="stable")[steps]
+
+
+def compact_images(X: Any, n_features: int) -> NDArray[np.float16]:
+    """Features of unit length and logits minus the largest of each image, in half precision."""
+    rows = scaled(X, normalize=False)
+    logits = rows[:, n_features:]
+    lowered = np.maximum(logits - logits.max(axis=1, keepdims=True), LOWEST)
+    compact: NDArray[np.float16] = np.hstack([directions(rows[:, :n_features]), lowered]).astype(np.float16)
+    return compact
+
+
+def expected_evidence(X: Any, kept: Matrix, evidence: Matrix, n_features: int) -> Matrix:
+    """Evidence to be expected of images that look like those of X, learned from kept images and theirs."""
+    alike = fit_regression(looks(kept, n_features), evidence, FEATURE_PENALTY if n_features else PENALTY)
+    chunks = (chunk for _, chunk in scaled_chunks(X, normalize=False))
+    return np.vstack([alike.expected(looks(chunk, n_features)) for chunk in chunks])
 
 
 class Regression(NamedTuple):
@@ -48,22 +67,21 @@ class Regression(NamedTuple):
     middle: Matrix
     level: Matrix
 
-    def expected(self, logits: Matrix) -> Matrix:
+    def expected(self, z: Matrix) -> Matrix:
         """A row an image."""
-        evidence: Matrix = (looks(logits) - self.middle) @ self.weights + self.level
+        evidence: Matrix = (z - self.middle) @ self.weights + self.level
         return evidence
 
 
-def fit_regression(logits: Matrix, evidence: Matrix) -> Regression:
-    """Minimise ``mean_i (evidence_i - level - <z_i - middle, w>)^2 + PENALTY |w|^2`` for each label.
+def fit_regression(z: Matrix, evidence: Matrix, penalty: float) -> Regression:
+    """Minimise ``mean_i (evidence_i - level - <z_i - middle, w>)^2 + penalty |w|^2`` for each label.
 
     Level and middle are the means of the evidence and of the looks z. The weights are combinations of the looks,
-    of which there are fewer than classes: that is the smaller system.
+    of which there are fewer than classes or features: that is the smaller system.
     """
-    z = looks(logits)
     middle, level = z.mean(axis=0), evidence.mean(axis=0)
-    z -= middle
+    z = z - middle
     gram = z @ z.T
-    gram[np.diag_indices_from(gram)] += PENALTY * len(z)
+    gram[np.diag_indices_from(gram)] += penalty * len(z)
     weights = z.T @ cho_solve(cho_factor(gram, lower=True, overwrite_a=True), evidence - level)
     return Regression(weights, middle, level)

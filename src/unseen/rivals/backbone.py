@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from unseen import persistence
 from unseen.rivals._affinities import affinities, center_of, centred, check_membership
 from unseen.rivals._backbone_explanation import BackboneExplanation
-from unseen.rivals._likeness import fit_regression, kept_images
+from unseen.rivals._likeness import compact_images, expected_evidence, kept_images
 from unseen.rivals._linear import scaled_chunks
 from unseen.rivals._readings import (
     among_companions,
@@ -26,7 +26,7 @@ from unseen.rivals._readings import (
 )
 from unseen.rivals._scored import ScoredTagger
 from unseen.tagger import Matrix, Tag, TrainingProblem
-from unseen.validation import check_labels, check_number
+from unseen.validation import check_count, check_labels, check_number
 
 __all__ = ["BackboneExplanation", "BackboneKnowledge"]
 
@@ -62,6 +62,9 @@ class BackboneKnowledge(ScoredTagger):
     unit length, over up to 512 training images, annotated or not,
 
         ``min_w mean_i (e(x_i, c) - mean of e - <z_i - mean of z, w>)^2 + 0.03 |w|^2``.
+
+    With ``n_features``, features of the images stand before the logits in X, of this backbone, of others, or of
+    several side by side; z is then what they are, of unit length, and the weight of the penalty 0.01.
 
     The background is the mean of p over the training images, mixed with the even
     distribution: without it, labels near to many classes would come first everywhere.
@@ -100,6 +103,9 @@ class BackboneKnowledge(ScoredTagger):
     regression : float in [0, 1], default=0.5
         Share of what is to be expected of images that look alike. With 0 no logits are kept, and a file is smaller
         by 1 MB for 1,000 classes.
+    n_features : int, default=0
+        The first so many columns of X are features, which tell the images that look alike; the logits follow. 0:
+        there are none, the logits tell. They make a file larger by 1 MB for every 1,000.
     center : bool, default=True
         Subtract the mean of the class vectors from class and label vectors.
 
@@ -119,14 +125,17 @@ class BackboneKnowledge(ScoredTagger):
         F with ``F F^T`` nearest to the means of ``p_k p_l``; without columns if there was no training.
     shown_ : ndarray of shape (n_classes,)
         Mean of p over the training images, at the first temperature.
-    kept_ : ndarray of shape (at most 512, n_classes), float16
-        Logits of training images, minus the largest of each; without rows if there is no regression.
+    kept_ : ndarray of shape (at most 512, n_features + n_classes), float16
+        Training images: features of unit length, and logits minus the largest of each; without rows if there is
+        no regression.
     score_mean_, score_std_ : float
         Mean and standard deviation of the scores over the training images and seen labels.
     threshold_ : float
         What is subtracted from the scores.
     sharpness_, cooccurrence_, regression_ : float
         Those of this fit.
+    n_features_ : int
+        Columns of X before the logits.
     temperatures_ : ndarray of shape (2,)
         Those at which the logits are read.
     label_names_, label_vectors_, n_seen_
@@ -152,7 +161,7 @@ class BackboneKnowledge(ScoredTagger):
     """
 
     normalize = False  # the length of a row of logits says how sure the backbone is
-    regression_ = 0.0  # of files that were written before there was one
+    regression_, n_features_ = 0.0, 0  # of files that were written before there were any
 
     def __init__(
         self,
@@ -166,6 +175,7 @@ class BackboneKnowledge(ScoredTagger):
         cooccurrence: float = 0.1,
         smoothing: float = 0.5,
         regression: float = 0.5,
+        n_features: int = 0,
         center: bool = True,
     ) -> None:
         self.class_vectors = class_vectors
@@ -177,6 +187,7 @@ class BackboneKnowledge(ScoredTagger):
         self.cooccurrence = cooccurrence
         self.smoothing = smoothing
         self.regression = regression
+        self.n_features = n_features
         self.center = center
 
     def without_training(self, labels: Any, lift: float = LIFT) -> Self:
@@ -198,12 +209,13 @@ class BackboneKnowledge(ScoredTagger):
         self._check_parameters()
         threshold = float(np.log(check_number(lift, "lift", strict=True)))
         n_labels = len(check_labels(labels, "labels").vectors)
-        self.n_features_in_ = len(check_labels(self.class_vectors, "class_vectors").vectors)
+        n_classes = len(check_labels(self.class_vectors, "class_vectors").vectors)
+        self.n_features_in_ = check_count(self.n_features, "n_features", low=0) + n_classes
         self.single_label_, self.classes_, self.normalize_ = False, np.arange(n_labels), False
         self._set_labels(n_labels, None, labels, None)
-        self.shown_ = np.full(self.n_features_in_, 1.0 / self.n_features_in_)
+        self.shown_ = np.full(n_classes, 1.0 / n_classes)
         self.background_ = np.tile(self.shown_, (2, 1))
-        self.companions_ = np.empty((self.n_features_in_, 0), dtype=np.float16)
+        self.companions_ = np.empty((n_classes, 0), dtype=np.float16)
         self.kept_ = np.empty((0, self.n_features_in_), dtype=np.float16)
         self.threshold_, self.score_mean_, self.score_std_ = threshold, 0.0, 1.0
         return self
@@ -213,8 +225,8 @@ class BackboneKnowledge(ScoredTagger):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_images, n_classes)
-            Logits.
+        X : array-like or CSR matrix of shape (n_images, n_features + n_classes)
+            Logits, after the features if there are any.
         labels : labels, optional
             As in `decision_function`.
 
@@ -230,8 +242,8 @@ class BackboneKnowledge(ScoredTagger):
 
         Parameters
         ----------
-        x : array-like of shape (n_classes,) or (1, n_classes)
-            The logits of the image.
+        x : array-like of shape (n_features + n_classes,) or (1, n_features + n_classes)
+            The logits of the image, after its features if there are any.
         label : str or array-like of shape (n_dims,)
             A name known from `fit`, or any label vector.
 
@@ -246,7 +258,7 @@ class BackboneKnowledge(ScoredTagger):
         name, vector = self._resolve_one(label)
         spoken = self._affinities(self._embed(vector[None], "label", None if name is None else (name,)))[:, 0]
         (_, chunk), *_ = scaled_chunks(X, normalize=False)
-        parts = readings(chunk, self.temperatures_)[:, 0] * spoken
+        parts = readings(self._logits(chunk), self.temperatures_)[:, 0] * spoken
         sums = parts.sum(axis=1)
         total, expected = _geometric_mean(sums), _geometric_mean(self.background_ @ spoken)
         own = float(np.log(total) - np.log(expected))
@@ -284,6 +296,7 @@ class BackboneKnowledge(ScoredTagger):
                 "classes. Pass vectors from the source of class_vectors."
             )
         super()._set_labels(n_seen, names, seen, unseen)
+        self.n_features_ = check_count(self.n_features, "n_features", low=0)
         self._set_classes()
         n_dims = self.label_vectors_.shape[1]
         if self.class_vectors_.shape[1] != n_dims:
@@ -305,12 +318,13 @@ class BackboneKnowledge(ScoredTagger):
             self.class_names_ = names or tuple(f"class {k}" for k in range(len(vectors)))
         elif not hasattr(self, "class_vectors_"):
             raise ValueError("class_vectors: None was given. Pass the text vectors of the backbone's class names.")
-        if len(self.class_vectors_) != self.n_features_in_:
+        n_logits = self.n_features_in_ - self.n_features_
+        if len(self.class_vectors_) != n_logits:
+            after = f" after {self.n_features_} features" if self.n_features_ else ""
             raise ValueError(
-                f"class_vectors: {len(self.class_vectors_)} classes, but X has {self.n_features_in_} columns. "
+                f"class_vectors: {len(self.class_vectors_)} classes, but X has {max(n_logits, 0)} columns{after}. "
                 f"Pass the logits of the backbone as X and one vector a class, in the same order."
             )
-
         self._set_kinds()
 
     def _set_kinds(self) -> None:
@@ -335,31 +349,37 @@ class BackboneKnowledge(ScoredTagger):
     def _learn(self, problem: TrainingProblem) -> None:
         self._check_parameters()
         smoothing = check_number(self.smoothing, "smoothing", high=1.0)
-        refuse_probabilities(problem.X)
-        means, products = mean_readings(problem.X, self.temperatures_)
+        logits = self._logits(problem.X)
+        refuse_probabilities(logits)
+        means, products = mean_readings(logits, self.temperatures_)
         self.shown_, self.companions_ = means[0], factor(products)
         self.background_ = smoothing / means.shape[1] + (1.0 - smoothing) * means
-        self.kept_ = kept_images(problem.X) if self.regression_ else np.empty((0, means.shape[1]), np.float16)
+        self.kept_ = np.empty((0, self.n_features_in_), dtype=np.float16)
+        if self.regression_:
+            self.kept_ = compact_images(problem.X[kept_images(logits)], self.n_features_)
         scores = self._scores(problem.X, problem.seen)
         self.score_mean_ = float(scores.mean())
         self.score_std_ = float(scores.std()) or 1.0
 
+    def _logits(self, X: Any) -> Any:
+        return X[:, self.n_features_ :]
+
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         spoken = self._affinities(M)
-        return self._regressed(X, self._own_evidence(X, spoken), spoken)
+        return self._regressed(X, self._own_evidence(self._logits(X), spoken), spoken)
 
     def _regressed(self, X: Any, own: Matrix, spoken: Matrix) -> Matrix:
         """The evidence of images, mixed with what is to be expected of images that look like them."""
         if not self.regression_ or not len(self.kept_):
             return own
         kept = self.kept_.astype(np.float64)
-        alike = fit_regression(kept, self._own_evidence(kept, spoken))
-        expected = np.vstack([alike.expected(chunk) for _, chunk in scaled_chunks(X, normalize=False)])
+        evidence = self._own_evidence(self._logits(kept), spoken)
+        expected = expected_evidence(X, kept, evidence, self.n_features_)
         return (1.0 - self.regression_) * own + self.regression_ * expected
 
-    def _own_evidence(self, X: Any, spoken: Matrix) -> Matrix:
+    def _own_evidence(self, logits: Any, spoken: Matrix) -> Matrix:
         """e(x, c): a row an image, a column a label."""
-        chunks = (readings(chunk, self.temperatures_) for _, chunk in scaled_chunks(X, normalize=False))
+        chunks = (readings(chunk, self.temperatures_) for _, chunk in scaled_chunks(logits, normalize=False))
         logs = np.vstack([np.log(chunk @ spoken + TINY).mean(axis=0) for chunk in chunks])
         scores: Matrix = logs - np.log(self.background_ @ spoken + TINY).mean(axis=0)
         return scores

@@ -20,7 +20,7 @@ from unseen.rivals._known_labels import places_among
 from unseen.rivals._parts import keep, recall
 from unseen.rivals._scored import ScoredTagger
 from unseen.tagger import Matrix, TrainingProblem, ZeroShotTagger
-from unseen.validation import check_count, check_number
+from unseen.validation import check_count, check_flag, check_number
 
 PARTS = ("first", "second")
 
@@ -83,6 +83,9 @@ class Combination(ScoredTagger):
     transfer : float, default=0.5
         Weight of the first part for labels that are not seen; a label is a seen one if its vector is. With 1 both
         kinds of labels are treated alike.
+    second_sees_all : bool, default=False
+        Give ``second`` all columns of X, those of the first as well: `BackboneKnowledge` with ``n_features`` makes
+        use of them.
     n_first_dims : int, optional
         The first so many dimensions of the label vectors are for ``first``, the others for ``second``: stack the
         vectors of two sources, ``np.hstack([glove.vectors, use.vectors])``. None gives both parts all of them.
@@ -95,6 +98,8 @@ class Combination(ScoredTagger):
         Mean and standard deviation of each part's margin scores over the training images and seen labels.
     weight_, transfer_ : float
         The weights of this fit.
+    n_first_, second_sees_all_, n_first_dims_
+        Which columns of X and of the label vectors are whose.
     threshold_ : float
         What is subtracted from the sum.
     part_classes_, part_params_ : tuple of str
@@ -122,6 +127,7 @@ class Combination(ScoredTagger):
 
     normalize = False  # the parts scale and centre for themselves
     center = False
+    second_sees_all_ = False  # of files that were written before there was a choice
 
     def __init__(
         self,
@@ -131,6 +137,7 @@ class Combination(ScoredTagger):
         weight: float = 1.5,
         *,
         transfer: float = 0.5,
+        second_sees_all: bool = False,
         n_first_dims: int | None = None,
     ) -> None:
         self.first = first
@@ -138,6 +145,7 @@ class Combination(ScoredTagger):
         self.n_first = n_first
         self.weight = weight
         self.transfer = transfer
+        self.second_sees_all = second_sees_all
         self.n_first_dims = n_first_dims
 
     @property
@@ -209,6 +217,7 @@ class Combination(ScoredTagger):
         self.has_vectors_ = seen is not None
         n_dims = self.label_vectors_.shape[1]
         self.n_first_ = check_count(self.n_first, "n_first")
+        self.second_sees_all_ = check_flag(self.second_sees_all, "second_sees_all")
         if self.n_first_ >= self.n_features_in_:
             raise ValueError(
                 f"n_first: {self.n_first_} of the {self.n_features_in_} columns of X leave none for the second "
@@ -264,7 +273,9 @@ class Combination(ScoredTagger):
         return self._part(i).decision_function(self._features_of(i, X), self._labels_of(i, M))
 
     def _features_of(self, i: int, X: Any) -> Any:
-        return X[:, : self.n_first_] if i == 0 else X[:, self.n_first_ :]
+        if i == 0:
+            return X[:, : self.n_first_]
+        return X if self.second_sees_all_ else X[:, self.n_first_ :]
 
     def _labels_of(self, i: int, M: Matrix) -> Matrix:
         if self.n_first_dims_ is None:
