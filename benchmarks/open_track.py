@@ -43,7 +43,7 @@ SETTINGS = {
     "5 of 10, person": (5, True),
     "7 of 10, person": (7, True),
 }
-TOP = {7: 3, 5: 2, 3: 1}  # predicted of so many held-out labels: about as many of them as 3 of 10
+TOP = {7: 3, 5: 2, 3: 1}  # predicted of so many held-out labels: 3 as in the tables, fewer of few
 DEFAULT = "TAEP + knowledge, default"
 STACKED = Stacked(n_splits=3, tol=5e-2)
 

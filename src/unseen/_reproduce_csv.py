@@ -52,7 +52,7 @@ def _rows(data: ExperimentData, outcomes: Iterable[Outcome]) -> list[list[Any]]:
     return [
         [
             cell.method.name, cell.method.track, cell.split_name, cell.seed,
-            " + ".join(data.used(cell.method, cell.backbone)), found.vectors,
+            data.inputs(cell.method, cell.backbone), found.vectors,
             protocol, *figures(Outcome(cell, found), protocol), describe({**cell.fixed, **found.params}),
             "" if found.held_out is None else found.held_out,
             "" if found.objective is None else found.objective,

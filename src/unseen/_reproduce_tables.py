@@ -70,7 +70,7 @@ def choice_table(result: Reproduction) -> Table:
         cell, found = result.experiment.of(method.name)[0]
         held_out = "-" if found.held_out is None else percent(found.held_out)
         chosen = describe(found.params) or "as the method comes"
-        inputs = f"{' + '.join(result.experiment.data.used(method, cell.backbone))}, {found.vectors}"
+        inputs = f"{result.experiment.data.inputs(method, cell.backbone)}, {found.vectors}"
         rows.append((method.name, TRACKS[method.track], inputs, chosen, str(found.n_settings), held_out))
     plan = result.experiment.plan
     note = (

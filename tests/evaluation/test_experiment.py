@@ -329,6 +329,11 @@ def test_what_methods_of_the_open_track_are_given(two_networks):
     np.testing.assert_array_equal(X[:, n_features:], logits)
     np.testing.assert_allclose(np.linalg.norm(X[:, : plain.shape[1]], axis=1), 1.0, rtol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(X[:, plain.shape[1] : n_features], axis=1), 1.0, rtol=1e-5)
+    assert two_networks.inputs(with_stacked, "named") == "plain + named"
+    assert two_networks.inputs(with_taep, "named") == "named"
+    half = {"plain": np.full((len(plain), 2048), 10.0, dtype=np.float16), "named": named}
+    X = replace(two_networks, features=half).columns(with_stacked, "named")
+    np.testing.assert_allclose(X[:, :2048], 2048**-0.5, rtol=1e-3)
 
 
 def test_the_features_of_every_network_count_for_what_is_kept(two_networks, splits, tmp_path):

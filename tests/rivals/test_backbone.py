@@ -214,6 +214,23 @@ class TestFeatures:
         loaded = ZeroShotTagger.load(tmp_path / "model")
         np.testing.assert_array_equal(loaded.decision_function(X, [name])[:, 0], scores)
 
+    def test_the_images_kept_are_those_of_the_logits(self, data, Y):
+        rng = np.random.default_rng(0)
+        features, logits = rng.gamma(1.0, size=(700, 25)), rng.normal(size=(700, N_CLASSES))
+        X, given = np.hstack([features, logits]), np.tile(Y, (6, 1))[:700]
+        model = BackboneKnowledge(CLASSES, n_features=25).fit(X, given, data.seen_labels)
+        np.testing.assert_array_equal(model.kept_, compact_images(X[kept_images(logits)], 25))
+        expected = model.decision_function(X[:9])
+        model.set_params(n_features=0)  # of the next fit
+        np.testing.assert_array_equal(model.decision_function(X[:9]), expected)
+
+    def test_probabilities_after_them_are_refused(self, features, data, Y):
+        probabilities = np.random.default_rng(0).dirichlet(np.ones(N_CLASSES), size=120)
+        with pytest.raises(ValueError, match=r"^X: its rows are probabilities"):
+            BackboneKnowledge(CLASSES, n_features=25).fit(
+                np.hstack([features[:120], probabilities]), Y, data.seen_labels
+            )
+
     def test_without_regression_or_training_they_are_immaterial(self, features, data, Y):
         X = np.hstack([features[120:], data.X_test])
         model = BackboneKnowledge(CLASSES, n_features=25, regression=0.0)
@@ -229,8 +246,8 @@ class TestFeatures:
         [
             (-1, r"^n_features: -1 was given\. Pass"),
             (1.5, r"^n_features: 1\.5 was given\. Pass"),
-            (3, r"^class_vectors: 40 classes, but X has 37 columns after 3 features\. Pass"),
-            (99, r"^class_vectors: 40 classes, but X has 0 columns after 99 features\. Pass"),
+            (3, r"^n_features: 3 columns and 40 classes, but X has 40 columns\. Pass"),
+            (99, r"^n_features: 99 columns and 40 classes, but X has 40 columns\. Pass"),
         ],
     )
     def test_bad_numbers_of_features_are_refused(self, data, Y, n_features, message):

@@ -159,6 +159,14 @@ def test_each_part_may_have_label_vectors_of_its_own(data, Y):
     assert why.score == pytest.approx(model.decision_function(data.X_test[:1], stacked)[0, 3])
 
 
+def test_two_taggers_may_have_all_columns(data, Y):
+    model = Combination(ESZSL(), TAGGER, 54, second_sees_all=True).fit(data.X_train, Y, data.seen_labels)
+    assert model.first_.n_features_in_ == model.second_.n_features_in_ == 54
+    expected = model.decision_function(data.X_test)
+    model.set_params(second_sees_all=False)  # of the next fit
+    np.testing.assert_array_equal(model.decision_function(data.X_test), expected)
+
+
 class TestExplanations:
     @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
     def test_the_parts_sum_to_the_score(self, model, data, storage):
@@ -226,6 +234,7 @@ def test_weight_and_sharpness_are_chosen_by_class_holdout(data, Y):
         ({"second": "TAEP"}, r"^second: 'TAEP' was given\. Pass a tagger"),
         ({"n_first": 0}, r"^n_first: 0 was given\. Pass"),
         ({"n_first": 54}, r"^n_first: 54 of the 54 columns of X leave none for the second part\. Pass"),
+        ({"n_first": 55, "second_sees_all": True}, r"^n_first: 55 columns, but X has 54\. Pass"),
         ({"second_sees_all": "yes"}, r"^second_sees_all: 'yes' was given\. Pass"),
         ({"second_sees_all": True}, r"^class_vectors: 30 classes, but X has 54 columns\. Pass"),
         ({"n_first_dims": 16}, r"^n_first_dims: 16 of the 16 dimensions .* leave none .* Pass None"),

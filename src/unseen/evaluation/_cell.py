@@ -54,7 +54,7 @@ class Cell:
     split : ClassSplit
         Seen and unseen labels.
     backbone : str
-        Features it works on.
+        Whose features or logits it works on.
     sources : tuple of str
         Sources of label vectors to choose from.
     seed : int

@@ -99,14 +99,18 @@ class ExperimentData:
         return None
 
     def backbone(self, method: Method) -> str | None:
-        """Features that a method works on: those of the tables, or the first with logits if it needs them."""
+        """Whose features or logits a method works on: that of the tables, or the first with logits for those."""
         if method.columns == "features":
             return self.main_features
         return next((name for name in self.features if name in self.logits), None)
 
     def used(self, method: Method, backbone: str) -> tuple[str, ...]:
-        """Backbones whose features a method works on, one or all, given the one whose logits it reads."""
+        """Backbones that a method works on, one or all, given the one whose features or logits it takes."""
         return tuple(self.features) if method.columns == "all" else (backbone,)
+
+    def inputs(self, method: Method, backbone: str) -> str:
+        """The same in words."""
+        return " + ".join(self.used(method, backbone))
 
     def sources(self, method: Method) -> tuple[str, ...]:
         """Sources of label vectors that a method chooses from."""
@@ -118,7 +122,7 @@ class ExperimentData:
         return None if method.relations is None else self.relations.get(method.relations)
 
     def n_features(self, method: Method, backbone: str) -> int:
-        """Columns of features."""
+        """Columns of features; a method that takes logits alone has none of them in its X."""
         return sum(self.features[name].shape[1] for name in self.used(method, backbone))
 
     def columns(self, method: Method, backbone: str) -> NDArray[Any]:
@@ -129,7 +133,8 @@ class ExperimentData:
             return self.logits[backbone]
         features = [self.features[name] for name in self.used(method, backbone)]
         if method.columns == "all":
-            features = [normalize(block) for block in features]
+            # Half precision cannot hold the squares of long rows.
+            features = [normalize(block.astype(np.result_type(block, np.float32))) for block in features]
         return np.hstack([*features, self.logits[backbone]])
 
     def fingerprints(self) -> dict[str, str]:

@@ -15,7 +15,6 @@ __all__ = ["FACTORS", "RANKS", "Point", "embedding_study", "rank_study", "streng
 FACTORS: Final = (1.0, 0.1, 0.01, 0.001)
 RANKS: Final = (1, 2, 3, 5, 8, 10)
 _STRENGTHS: Final = {"TAEP": "gamma", "TAEP-H": "lam", "TAEP-C": "lam"}
-_OF_CLASSES: Final = ("BackboneKnowledge", "TAEP + BackboneKnowledge")
 _ALTERNATIONS: Final = 20  # iterations of the paper's algorithm, which cycles: more do not help
 
 Runner = Callable[[Sequence[Cell]], list[Outcome]]
@@ -86,8 +85,8 @@ def rank_study(experiment: Experiment, run: Runner) -> list[Point]:
 def embedding_study(experiment: Experiment, run: Runner) -> list[Point]:
     """Every backbone with every source of label vectors, on the main split.
 
-    TAEP, raw and centred; where there are class logits, what the classes say, alone and with TAEP. If the
-    experiment was searched, with the first stage of the search for each.
+    TAEP, raw and centred, with the first stage of the search if the experiment was searched; and the methods that
+    read the class logits of one backbone.
 
     Parameters
     ----------
@@ -109,8 +108,9 @@ def embedding_study(experiment: Experiment, run: Runner) -> list[Point]:
             fixed = {"center": center}
             changed = replace(cell, method=brief, backbone=backbone, sources=(source,), fixed=fixed)
             plan.append((source, float(center), changed))
-    for name in _OF_CLASSES:
-        for cell, _ in experiment.of(name)[:1]:
+    for method in experiment.methods:
+        if method.columns in ("logits", "both"):
+            cell = experiment.of(method.name)[0].cell
             for backbone, source in product(data.logits, data.classes):
                 plan.append((source, float("nan"), replace(cell, backbone=backbone, sources=(source,))))
     return _run(plan, run)

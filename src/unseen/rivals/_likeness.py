@@ -32,8 +32,8 @@ def looks(images: Matrix, n_features: int) -> Matrix:
 def kept_images(logits: Any) -> NDArray[np.intp]:
     """Rows of at most `MOST_KEPT` images.
 
-    They are taken in even steps from the most common look to the rarest: neither a random number nor the order of
-    the images decides.
+    They are taken in even steps from the most common logits to the rarest: neither a random number nor the order
+    of the images decides.
     """
     n_images = logits.shape[0]
     if n_images <= MOST_KEPT:

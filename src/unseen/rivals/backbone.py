@@ -63,15 +63,16 @@ class BackboneKnowledge(ScoredTagger):
 
         ``min_w mean_i (e(x_i, c) - mean of e - <z_i - mean of z, w>)^2 + 0.03 |w|^2``.
 
-    With ``n_features``, features of the images stand before the logits in X, of this backbone, of others, or of
-    several side by side; z is then what they are, of unit length, and the weight of the penalty 0.01.
+    With ``n_features``, features of the images stand before the logits in X, of this backbone or of others. Then z
+    is these features, scaled to unit length, and the weight of the penalty is 0.01. Scale the features of several
+    backbones to one length before putting them side by side, or the longest decide.
 
-    The background is the mean of p over the training images, mixed with the even
-    distribution: without it, labels near to many classes would come first everywhere.
+    The background is the mean of p over the training images, mixed with the even distribution: without it, labels
+    near to many classes would come first everywhere.
 
     `fit` learns the background, C (of rank 64, so that files stay small), a threshold (the best micro-F1 on the
     training images, the same for every image and label), and the mean and the standard deviation of the scores. It
-    keeps the logits that f_c is learned on, as f_c of a label asked for later needs them. Annotations are used for
+    keeps the images that f_c is learned on, as f_c of a label asked for later needs them. Annotations are used for
     the threshold alone; `without_training` does without images altogether, and so without C and f_c.
 
     It uses the supervision of the backbone's classes, and some of these may be the unseen labels themselves: in
@@ -81,7 +82,7 @@ class BackboneKnowledge(ScoredTagger):
     ----------
     class_vectors : labels of the backbone's classes, optional
         Text vectors of shape (n_classes, n_dims), from the source of the label vectors and in the order of the
-        columns of X; a LabelSpace (or a mapping, or a data frame) gives the classes names in explanations. A class
+        logits; a LabelSpace (or a mapping, or a data frame) gives the classes names in explanations. A class
         whose vector is all zeros says nothing itself. None, in a model read from a file, stands for the saved
         vectors.
     sharpness : float, default=6.0
@@ -101,7 +102,7 @@ class BackboneKnowledge(ScoredTagger):
         Share of the even distribution in the background; the rest is the mean of p over the training images, which
         show what is common but not what the labels to come have in store.
     regression : float in [0, 1], default=0.5
-        Share of what is to be expected of images that look alike. With 0 no logits are kept, and a file is smaller
+        Share of what is to be expected of images that look alike. With 0 no images are kept, and a file is smaller
         by 1 MB for 1,000 classes.
     n_features : int, default=0
         The first so many columns of X are features, which tell the images that look alike; the logits follow. 0:
@@ -318,12 +319,16 @@ class BackboneKnowledge(ScoredTagger):
             self.class_names_ = names or tuple(f"class {k}" for k in range(len(vectors)))
         elif not hasattr(self, "class_vectors_"):
             raise ValueError("class_vectors: None was given. Pass the text vectors of the backbone's class names.")
-        n_logits = self.n_features_in_ - self.n_features_
-        if len(self.class_vectors_) != n_logits:
-            after = f" after {self.n_features_} features" if self.n_features_ else ""
+        n_classes, n_columns = len(self.class_vectors_), self.n_features_in_
+        if self.n_features_ + n_classes != n_columns:
+            wanted = (
+                f"n_features: {self.n_features_} columns and {n_classes} classes"
+                if self.n_features_
+                else f"class_vectors: {n_classes} classes"
+            )
             raise ValueError(
-                f"class_vectors: {len(self.class_vectors_)} classes, but X has {max(n_logits, 0)} columns{after}. "
-                f"Pass the logits of the backbone as X and one vector a class, in the same order."
+                f"{wanted}, but X has {n_columns} columns. Pass the logits of the backbone as X, one class vector "
+                f"for each in the same order, and as n_features how many columns stand before them."
             )
         self._set_kinds()
 

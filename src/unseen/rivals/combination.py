@@ -76,7 +76,8 @@ class Combination(ScoredTagger):
         The parts; clones of them are fitted. Their parameters are set as ``first__beta``, ``second__sharpness``.
         In a model read from a file they are None: it can predict and explain, but not be fitted again.
     n_first : int
-        The first so many columns of X are the features of ``first``, the others those of ``second``.
+        The first so many columns of X are the features of ``first``, the others those of ``second`` (which has all
+        of them with ``second_sees_all``).
     weight : float, default=1.5
         Weight of the second part; with 0 labels are ranked as by the first alone. The default is that of
         `BackboneKnowledge`, see ``docs/open_track.md``.
@@ -218,10 +219,15 @@ class Combination(ScoredTagger):
         n_dims = self.label_vectors_.shape[1]
         self.n_first_ = check_count(self.n_first, "n_first")
         self.second_sees_all_ = check_flag(self.second_sees_all, "second_sees_all")
-        if self.n_first_ >= self.n_features_in_:
+        n_columns = self.n_features_in_
+        if self.n_first_ > n_columns:
             raise ValueError(
-                f"n_first: {self.n_first_} of the {self.n_features_in_} columns of X leave none for the second "
-                f"part. Pass the number of features of the first."
+                f"n_first: {self.n_first_} columns, but X has {n_columns}. Pass how many are for the first part."
+            )
+        if self.n_first_ == n_columns and not self.second_sees_all_:
+            raise ValueError(
+                f"n_first: {self.n_first_} of the {n_columns} columns of X leave none for the second part. Pass "
+                f"how many are for the first part, or second_sees_all=True."
             )
         split = self.has_vectors_ and self.n_first_dims is not None
         self.n_first_dims_ = check_count(self.n_first_dims, "n_first_dims") if split else None
