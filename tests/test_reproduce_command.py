@@ -13,6 +13,7 @@ from tests.data import FOLDER, needs_voc
 from typer.testing import CliRunner
 
 from unseen import _reproduce_claims as claims_room
+from unseen import _reproduce_page as page
 from unseen import _reproduce_tables as tables
 from unseen import cli, make_tagged_scenes
 from unseen import reproduce as room
@@ -168,6 +169,16 @@ def test_the_same_seed_writes_the_same_bytes_without_what_was_kept(result, loade
     )
     for name in (*(f"{name}.csv" for name in CSV_FILES), "figure2.svg", "results.md", "report.html"):
         assert (again.folder / name).read_bytes() == (result.folder / name).read_bytes(), name
+
+
+def test_features_that_are_not_those_of_the_tables_are_named(result):
+    assert not any(line.startswith("Features and logits") for line in page.surrogates(result))
+    given, first = result.loaded.data, result.experiment.outcomes[0]
+    data = replace(given, features=given.features | {"other": given.features["net"]})
+    cell = replace(first.cell, method=replace(first.cell.method, columns="all"))
+    experiment = replace(result.experiment, data=data, outcomes=(first._replace(cell=cell),))
+    changed = replace(result, loaded=replace(result.loaded, data=data), experiment=experiment)
+    assert f"Features and logits of {cell.method.name}: net + other." in page.surrogates(changed)
 
 
 def test_intervals_are_those_of_the_rows(result):

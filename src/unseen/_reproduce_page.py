@@ -88,13 +88,28 @@ def surrogates(result: Reproduction) -> list[str]:
         if "vgg19" not in data.main_features.lower():
             lines.append(f"Features are those of {data.main_features}; the paper used VGG19 (4096 dimensions).")
         counts = result.loaded.sources.hit_counts
-        if counts is not None:
+        counted = [method.name for method in result.experiment.methods if method.relations == "hit counts"]
+        if counts is not None and counted:
             lines.append(
-                f"The hit counts of TAEP-C and Stacked come from {counts.name}, a stand-in for the paper's counts "
-                f"on Flickr."
+                f"The hit counts of {', '.join(counted)} come from {counts.name}, a stand-in for the paper's "
+                f"counts on Flickr."
             )
+    lines += [
+        f"Features and logits of {', '.join(names)}: {inputs}." for inputs, names in _other_inputs(result).items()
+    ]
     lines.append(f"Label vectors of the tables: {data.main_vectors}, unless a row says otherwise.")
     return [*lines, *result.loaded.notes]
+
+
+def _other_inputs(result: Reproduction) -> dict[str, list[str]]:
+    """Methods that work on other features than those of the tables, by these."""
+    data = result.loaded.data
+    found: dict[str, list[str]] = {}
+    for method in result.experiment.methods:
+        inputs = data.inputs(method, result.experiment.of(method.name)[0].cell.backbone)
+        if inputs != data.main_features:
+            found.setdefault(inputs, []).append(method.name)
+    return found
 
 
 def left_out(result: Reproduction) -> list[str]:

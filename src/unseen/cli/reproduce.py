@@ -57,7 +57,10 @@ def reproduce(
     splits: Annotated[int, typer.Option(min=0, help="Random splits of the classes beside the main one.")] = 5,
     repeats: Annotated[int, typer.Option(min=1, help="Runs with other seeds.")] = 1,
     no_search: Annotated[
-        bool, typer.Option("--no-search", "--quick", help="Parameters as the methods come: a few minutes.")
+        bool,
+        typer.Option(
+            "--no-search", "--quick", help="Parameters as the methods come: minutes; fewer with --splits 0."
+        ),
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
     jobs: Annotated[int, typer.Option(help="Parts to run at once; -1 for all cores.")] = -1,
