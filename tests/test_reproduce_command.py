@@ -258,6 +258,20 @@ def test_bad_input_fails_in_one_line(folder, tmp_path, arguments, message):
     assert len(done.output.strip().splitlines()) <= 2
 
 
+@pytest.mark.parametrize(("options", "n_splits"), [([], 5), (["--quick"], 3), (["--quick", "--splits", "0"], 0)])
+def test_a_quick_run_has_fewer_random_splits_unless_told(folder, tmp_path, monkeypatch, options, n_splits):
+    given = {}
+
+    def run(*args, **kwargs):
+        given.update(kwargs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(room, "reproduce", run)
+    command = ["reproduce", "scenes", "--data", str(folder), "--output", str(tmp_path / "out"), *options]
+    assert CliRunner().invoke(cli.app, command).exit_code == 130
+    assert given["n_splits"] == n_splits
+
+
 @needs_voc
 def test_the_files_of_voc2007_are_all_found():
     found = room.find_sources("voc2007", FOLDER)

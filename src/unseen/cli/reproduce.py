@@ -54,13 +54,15 @@ def reproduce(
         str, typer.Option(help="Seen labels, with commas; else every other one, as in the paper.")
     ] = "",
     unseen: Annotated[str, typer.Option(help="Unseen labels, with commas; else the rest.")] = "",
-    splits: Annotated[int, typer.Option(min=0, help="Random splits of the classes beside the main one.")] = 5,
+    splits: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Random splits of the classes beside the main one; else 5, or 3 without a search."
+        ),
+    ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Runs with other seeds.")] = 1,
     no_search: Annotated[
-        bool,
-        typer.Option(
-            "--no-search", "--quick", help="Parameters as the methods come: minutes; fewer with --splits 0."
-        ),
+        bool, typer.Option("--no-search", "--quick", help="Parameters as the methods come: a few minutes.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
     jobs: Annotated[int, typer.Option(help="Parts to run at once; -1 for all cores.")] = -1,
@@ -70,6 +72,7 @@ def reproduce(
 ) -> None:
     """Make every table and figure of the paper on real data; run again to go on where it was stopped."""
     console = open_console()
+    n_splits = (3 if no_search else 5) if splits is None else splits
     with one_line_errors("reproduce"):
         from unseen import reproduce as room
 
@@ -85,7 +88,7 @@ def reproduce(
             try:
                 result = room.reproduce(
                     loaded, folder, split=room.main_split(loaded.data.labels, _names(seen), _names(unseen)),
-                    n_splits=splits, repeats=repeats, search=not no_search, seed=seed, n_jobs=jobs,
+                    n_splits=n_splits, repeats=repeats, search=not no_search, seed=seed, n_jobs=jobs,
                     command=_typed(), reporter=reporter,
                 )  # fmt: skip
             except KeyboardInterrupt:
