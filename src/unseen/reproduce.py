@@ -13,6 +13,7 @@ from unseen._reproduce_data import Loaded, Sources, find_sources, read_data
 from unseen._reproduce_figures import draw
 from unseen._reproduce_page import build_markdown, build_report
 from unseen._reproduce_result import Reproduction
+from unseen._wording import counted
 from unseen.evaluation import figures
 from unseen.evaluation.experiment import (
     METHODS,
@@ -102,7 +103,7 @@ def reproduce(
     if not all(blind.values()):
         raise ValueError(f"splits: annotations of unseen labels reach the training of {blind}.")
     options: dict[str, Any] = {"plan": plan, "store": folder / "parts", "n_jobs": n_jobs, "reporter": report}
-    report.stage(f"methods on {len(splits)} splits of the classes")
+    report.stage(f"methods on {counted(len(splits), 'split')} of the classes")
     experiment = run_experiment(data, splits, methods, search=search, repeats=repeats, seed=seed, **options)
     run = partial(run_cells, data=data, **options)
     report.stage("Figure 2: weaker regularisers")
