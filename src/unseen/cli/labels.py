@@ -20,7 +20,10 @@ labels_app = typer.Typer(no_args_is_help=True, help="Look at labels before any t
 
 _Seen = Annotated[str, typer.Option("--seen", help="Annotated labels: names with commas, or a file of names.")]
 _Unseen = Annotated[str, typer.Option("--unseen", help="Labels nobody annotated: names, or a file of names.")]
-_Vectors = Annotated[str, typer.Option("--vectors", help="Source: glove, use, minilm, glove-6b-300d, or a file.")]
+_Vectors = Annotated[
+    str,
+    typer.Option("--vectors", help='Source: glove, use, minilm, "use:a photo of a {}", glove-6b-300d, a file.'),
+]
 _Missing = Annotated[
     str, typer.Option("--missing", help="Names that the vectors do not know: error, mean (of all words) or skip.")
 ]

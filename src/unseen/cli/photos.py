@@ -52,7 +52,10 @@ def fit(
     output: Annotated[
         Path, typer.Option("--output", "-o", readable=False, help="Model file to write (.safetensors).")
     ],
-    vectors: Annotated[str, typer.Option(help="Label vectors: use, minilm, glove, or a file.")] = "use",
+    vectors: Annotated[
+        str,
+        typer.Option(help='Label vectors: use, minilm, glove or a file; with a prompt: "use:a photo of a {}".'),
+    ] = "use",
     unseen: Annotated[
         str, typer.Option(help="Labels to transfer to, known now: names with commas, or a file.")
     ] = "",

@@ -13,6 +13,7 @@ from unseen.images._backbone import Backbone
 from unseen.images._onnx_file import open_onnx, read_settings
 from unseen.images.preprocessing import Preprocessing
 from unseen.labels.encoders import OnnxEncoder, TextEncoder
+from unseen.labels.prompts import check_prompt, prompted
 from unseen.validation import check_count, listed
 
 __all__ = ["Pair", "PairedTextEncoder", "open_pair"]
@@ -66,12 +67,8 @@ class PairedTextEncoder(OnnxEncoder):
         max_tokens: int = 77,
         pad_token: str | None = None,
     ) -> None:
-        if not isinstance(prompt, str) or prompt.count("{}") != 1:
-            raise ValueError(
-                f'prompt: {prompt!r} was given. Pass a text with one {{}}, such as "a photo of a {{}}".'
-            )
         self._wanted_output = output
-        self._prompt = prompt
+        self._prompt = check_prompt(prompt)
         super().__init__(path, tokenizer, max_tokens=check_count(max_tokens, "max_tokens"))
         ids = next(item for item in self._session.get_inputs() if item.name == "input_ids")
         n_texts, length = (n if isinstance(n, int) and n > 0 else None for n in ids.shape)
@@ -115,9 +112,7 @@ class PairedTextEncoder(OnnxEncoder):
         -------
         ndarray of shape (n_texts, n_dims)
         """
-        if isinstance(texts, str) or not all(isinstance(text, str) and text.strip() for text in texts):
-            return super().encode(texts)  # says what is wrong with them
-        return super().encode([self._prompt.replace("{}", text) for text in texts])
+        return super().encode(prompted(texts, self._prompt))
 
     def _run(self, tokens: list[Any]) -> NDArray[Any]:
         if not self._one_by_one:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unseen.cache import cache_dir
+from unseen.labels.prompts import split_prompt
 from unseen.labels.sources import open_source
 from unseen.labels.space import LabelSpace
 from unseen.persistence import write_atomically
@@ -27,7 +28,7 @@ _PACKAGES = {
 
 
 def kept_space(names: Sequence[str], vectors: Any, *, missing: str = "mean") -> LabelSpace:
-    """Look names up; if the source is "use" or "minilm", only once on this machine.
+    """Look names up; if the source is "use" or "minilm", with a prompt or without, only once on this machine.
 
     Parameters
     ----------
@@ -42,11 +43,13 @@ def kept_space(names: Sequence[str], vectors: Any, *, missing: str = "mean") -> 
     -------
     LabelSpace
     """
-    if not isinstance(vectors, str) or vectors not in _PACKAGES:
+    encoder_name, prompt = split_prompt(vectors) if isinstance(vectors, str) else (None, None)
+    if encoder_name not in _PACKAGES:
         return LabelSpace(names, vectors, missing=missing)
     encoder = open_source(vectors)  # an error if the encoder is missing, whatever the cache holds
-    digest = hashlib.sha256("\n".join([_release(vectors), *names]).encode()).hexdigest()
-    kept = cache_dir() / "label-vectors" / f"{vectors}-{digest[:32]}.npy"
+    asked = _release(encoder_name) + ("" if prompt is None else f":{prompt}")
+    digest = hashlib.sha256("\n".join([asked, *names]).encode()).hexdigest()
+    kept = cache_dir() / "label-vectors" / f"{encoder_name}-{digest[:32]}.npy"
     try:
         return LabelSpace(names, np.load(kept, allow_pickle=False))
     except (OSError, ValueError):  # not there yet, or damaged

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from unseen.download import Progress
 from unseen.labels.encoders import TextEncoder, open_encoder
 from unseen.labels.names import MISSING, Resolution, as_phrase, name_vectors, resolve_names
+from unseen.labels.prompts import PromptedEncoder, split_prompt
 from unseen.labels.vectors import WordVectors, open_vectors, vector_sources
 from unseen.validation import check_choice
 
@@ -44,7 +45,8 @@ def open_source(source: Source | None = None, *, progress: Progress | None = Non
         - None: the same as ``"glove"``.
         - ``"glove"``, ``"glove-6b-300d"``, ..., or a file of word vectors: see `open_vectors`.
         - ``"use"``, ``"minilm"``, an .onnx file, a directory with one, or the name of a sentence-transformers
-          model: see `open_encoder`.
+          model: see `open_encoder`. With a prompt after a colon, such as ``"use:a picture of a {}"``, every name
+          is put into it first.
         - An open table or encoder, which is returned as it is.
     progress : callable, optional
         Called as ``progress(done, total)``, in bytes, while a table is downloaded or converted on first use.
@@ -66,6 +68,8 @@ def open_source(source: Source | None = None, *, progress: Progress | None = Non
         return source
     if isinstance(source, str) and source in _ENCODERS:
         return open_encoder(source)
+    if isinstance(source, str) and (parts := split_prompt(source)).prompt is not None:
+        return _with_prompt(open_source(parts.source), parts.source, parts.prompt)
     source = source if isinstance(source, str) else Path(fspath(source))
     path = Path(source).expanduser()
     if path.suffix == ".onnx" or path.is_dir():
@@ -81,6 +85,15 @@ def open_source(source: Source | None = None, *, progress: Progress | None = Non
             f"vectors: {str(source)!r} is neither a file nor a known source ({known}). "
             f"If it is a sentence-transformers model, run: pip install sentence-transformers"
         ) from error
+
+
+def _with_prompt(opened: WordVectors | TextEncoder, source: str, prompt: str) -> TextEncoder:
+    if isinstance(opened, WordVectors):
+        raise ValueError(
+            f"vectors: {source!r} is a table of words, and the prompt {prompt!r} makes phrases of them. Pass "
+            f"{source!r} alone, or a text encoder, such as 'use:{prompt}'."
+        )
+    return PromptedEncoder(opened, prompt)
 
 
 def look_up(names: Sequence[str], source: Source | None = None, *, missing: str = "error") -> LabelVectors:
