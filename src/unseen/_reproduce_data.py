@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.evaluation._methods import SIDE_BY_SIDE
+from unseen.evaluation._methods import IN_A_PICTURE, SIDE_BY_SIDE
 from unseen.evaluation.experiment import ExperimentData
 from unseen.images.annotations import Annotations
 from unseen.images.features import open_features
@@ -19,6 +19,7 @@ from unseen.images.knowledge import imagenet_knowledge
 from unseen.images.sources import read_annotations
 from unseen.labels._spelling import VOC_WORDS
 from unseen.labels.hitcounts import read_hit_counts
+from unseen.labels.prompts import split_prompt
 from unseen.labels.relate import relate
 from unseen.labels.relations import from_path_lengths
 from unseen.labels.space import LabelSpace
@@ -32,7 +33,12 @@ Array = NDArray[Any]
 _TRAIN: Final = {"train", "trainval"}
 _TEST: Final = {"test", "val"}
 # Sources that are asked by themselves, if installed.
-_TITLES: Final = {"glove": "GloVe 50-d", "use": "use", "minilm": "minilm"}
+_TITLES: Final = {
+    "glove": "GloVe 50-d",
+    "use": "use",
+    "use:a picture of a {}": IN_A_PICTURE,
+    "minilm": "minilm",
+}
 _OF_PHRASES: Final = ("use", "minilm")
 _PHRASE: Final = "a photo of a {}"
 # The paper used VGG19; of other backbones the one with the larger features comes first.
@@ -288,12 +294,11 @@ def _side_by_side(
     """Vectors of the tables beside those that each encoder has for a phrase with the label; None without one."""
     words, space = next(iter(vectors.items()))
     parts = {} if words in encoders else {words: space}
-    phrases = [_PHRASE.format(VOC_WORDS.get(name, name)) for name in names]
     try:
         for source in encoders:
-            parts[source] = LabelSpace(names, LabelSpace(phrases, source).vectors)
+            parts[source] = _written(names, f"{source}:{_PHRASE}")
         first, *others = (part.centered().normalized() for part in parts.values())
-    except ValueError as error:  # labels that all have one vector, or two of one phrase
+    except ValueError as error:  # labels that all have one vector, or two of one word
         notes.append(f"No rows with vectors {SIDE_BY_SIDE}: {error}")
         return None
     notes.append(
@@ -305,7 +310,7 @@ def _side_by_side(
 
 def _written(names: tuple[str, ...], source: str) -> LabelSpace:
     """Labels with vectors; sources that are no tables of these labels are asked for what people write."""
-    if source not in _TITLES:
+    if split_prompt(source).source not in _TITLES:
         return LabelSpace(names, source)
     return LabelSpace(names, LabelSpace([VOC_WORDS.get(name, name) for name in names], source).vectors)
 

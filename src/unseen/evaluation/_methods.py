@@ -65,6 +65,7 @@ class Method:
 
 
 SIDE_BY_SIDE: Final = "side by side"  # label vectors of several sources, one beside the other
+IN_A_PICTURE: Final = "use, a picture of a ..."  # those of the Universal Sentence Encoder for this phrase
 
 # Refits are certified to 1 %; the search compares models at 5 %, which ranks them alike in half the time.
 FINAL_TOL: Final = 1e-2
@@ -165,31 +166,31 @@ METHODS: Final[tuple[Method, ...]] = (
         "BackboneKnowledge",
         "open",
         _backbone,
-        ({"sharpness": [4.0, 6.0], "temperature": [1.0, 1.5]},),
+        ({"sharpness": [4.0, 6.0], "regression": [0.5, 0.7]},),
         columns="logits",
-        vectors=("use",),
+        vectors=(IN_A_PICTURE,),
     ),
     Method(
         "TAEP + BackboneKnowledge",
         "open",
         _taep_and_backbone,
         (
-            {"second__sharpness": [4.0, 6.0], "second__temperature": [1.0, 1.5]},
+            {"second__sharpness": [4.0, 6.0], "second__regression": [0.5, 0.7]},
             {"first__beta": [1.0, 3.0, 10.0], "first__gamma": [0.01, 0.1, 1.0]},
         ),
         columns="both",
-        vectors=("use",),
+        vectors=(IN_A_PICTURE,),
         in_search={"first__tol": 5e-2},
     ),
     Method(
         "Stacked + BackboneKnowledge",
         "open",
         _stacked_and_backbone,
-        ({"second__sharpness": [4.0, 6.0], "second__temperature": [1.0, 1.5]},),
+        ({"second__sharpness": [4.0, 6.0], "second__regression": [0.5, 0.7]},),
         columns="all",
         relations="hit counts",
         needs_relations=False,
-        vectors=("use",),
+        vectors=(IN_A_PICTURE,),
         in_search={"first__n_splits": 2, "first__tol": 5e-2},
     ),
 )

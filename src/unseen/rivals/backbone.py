@@ -101,7 +101,7 @@ class BackboneKnowledge(ScoredTagger):
     smoothing : float in [0, 1], default=0.5
         Share of the even distribution in the background; the rest is the mean of p over the training images, which
         show what is common but not what the labels to come have in store.
-    regression : float in [0, 1], default=0.5
+    regression : float in [0, 1], default=0.7
         Share of what is to be expected of images that look alike. With 0 no images are kept, and a file is smaller
         by 1 MB for 1,000 classes.
     n_features : int, default=0
@@ -175,7 +175,7 @@ class BackboneKnowledge(ScoredTagger):
         spread: float = 3.0,
         cooccurrence: float = 0.1,
         smoothing: float = 0.5,
-        regression: float = 0.5,
+        regression: float = 0.7,
         n_features: int = 0,
         center: bool = True,
     ) -> None:
