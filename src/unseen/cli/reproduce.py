@@ -41,7 +41,8 @@ def reproduce(
         Path | None, typer.Option(readable=False, help="Annotations: a CSV, or a VOC devkit.")
     ] = None,
     vectors: Annotated[
-        list[str], typer.Option(help="Label vectors: glove, use, minilm or a file; the first for the tables.")
+        list[str],
+        typer.Option(help='Vectors: glove, use, minilm, "use:a photo of a {}", a file; first: of the tables.'),
     ] = _NONE,
     hit_counts: Annotated[
         Path | None, typer.Option(readable=False, help="CSV matrix of hit counts, for TAEP-C.")

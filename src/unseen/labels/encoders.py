@@ -17,13 +17,17 @@ from unseen.labels._tokens import encode_by_length, open_tokenizer
 from unseen.validation import check_count
 
 __all__ = [
+    "ENCODERS",
     "MiniLM",
     "OnnxEncoder",
     "SentenceTransformersEncoder",
     "TextEncoder",
     "UniversalSentenceEncoder",
+    "as_texts",
     "open_encoder",
 ]
+
+ENCODERS = ("use", "minilm")  # that are known by a name
 
 
 @runtime_checkable
@@ -76,7 +80,7 @@ class UniversalSentenceEncoder:
         -------
         ndarray of shape (n_texts, 512)
         """
-        return _checked(self._model.encode(_as_texts(texts)), texts, self.name)
+        return _checked(self._model.encode(as_texts(texts)), texts, self.name)
 
 
 class MiniLM:
@@ -128,7 +132,7 @@ class MiniLM:
         -------
         ndarray of shape (n_texts, 384), or of the width of another model
         """
-        texts = _as_texts(texts)
+        texts = as_texts(texts)
         # Its matrices are small: on two busy cores two threads took nine times as long as one.
         with threadpool_limits(1, user_api="blas"):
             vectors = encode_by_length(self._tokenizer, texts, self._run, self.name)
@@ -173,7 +177,7 @@ class SentenceTransformersEncoder:
         -------
         ndarray of shape (n_texts, n_dims)
         """
-        vectors = self._model.encode(_as_texts(texts), convert_to_numpy=True, show_progress_bar=False)
+        vectors = self._model.encode(as_texts(texts), convert_to_numpy=True, show_progress_bar=False)
         return _checked(vectors, texts, self.name)
 
 
@@ -244,7 +248,7 @@ class OnnxEncoder:
         -------
         ndarray of shape (n_texts, n_dims)
         """
-        texts = _as_texts(texts)
+        texts = as_texts(texts)
         vectors = encode_by_length(self._tokenizer, texts, self._run, self.name)
         return _checked(vectors, texts, self.name)
 
@@ -318,7 +322,18 @@ def _find(start: Path, places: tuple[str, ...], argument: str, what: str) -> Pat
     raise FileNotFoundError(f"{argument}: there is none at {str(start)!r}. Pass {what}.")
 
 
-def _as_texts(texts: Sequence[str]) -> list[str]:
+def as_texts(texts: Sequence[str]) -> list[str]:
+    """Refuse what is no list of texts.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        What was given.
+
+    Returns
+    -------
+    list of str
+    """
     if isinstance(texts, str):
         raise ValueError(f"texts: the single string {texts!r} was given. Pass a list, [{texts!r}].")
     listed = list(texts)

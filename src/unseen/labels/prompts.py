@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from unseen.labels.encoders import TextEncoder
+from unseen.labels.encoders import ENCODERS, TextEncoder, as_texts, open_encoder
 
-__all__ = ["PromptedEncoder", "SourceAndPrompt", "check_prompt", "prompted", "split_prompt"]
+__all__ = ["PromptedEncoder", "SourceAndPrompt", "check_prompt", "prompted", "split_prompt", "with_absolute_path"]
 
-# At least two letters before the colon: "C:" begins a path.
-_WITH_PROMPT = re.compile(r"(?P<source>.{2,}?):(?P<prompt>.*\{\}.*)", re.DOTALL)
+# What begins like an encoder has a prompt after its colon. Else a prompt has a place for the text, and two letters
+# or more stand before the colon: "C:" begins a path.
+_OF_ENCODER = re.compile(rf"(?P<source>{'|'.join(ENCODERS)})\s*:(?P<prompt>.*)", re.DOTALL)
+_WITH_PROMPT = re.compile(r"(?P<source>.{2,}?)\s*:(?P<prompt>.*\{\}.*)", re.DOTALL)
 
 
 class SourceAndPrompt(NamedTuple):
@@ -29,16 +32,49 @@ def split_prompt(source: str) -> SourceAndPrompt:
     Parameters
     ----------
     source : str
-        A source of vectors, perhaps with a colon and a prompt after it; a prompt has a ``{}`` for the text.
+        A source of vectors, perhaps with a colon and a prompt after it; a prompt has a ``{}`` for the text. In the
+        path of a file that exists a colon is a colon.
 
     Returns
     -------
     SourceAndPrompt
     """
-    found = _WITH_PROMPT.fullmatch(source)
-    if found is None:
+    found = _OF_ENCODER.fullmatch(source) or _WITH_PROMPT.fullmatch(source)
+    if found is None or _is_file(source):
         return SourceAndPrompt(source, None)
-    return SourceAndPrompt(found["source"], check_prompt(found["prompt"].strip()))
+    prompt = found["prompt"].strip()
+    if prompt.count("{}") != 1:
+        raise ValueError(
+            f"vectors: the prompt {prompt!r} of {source!r} must have one {{}}, the place of the label. Pass for "
+            f"example '{found['source']}:a photo of a {{}}'."
+        )
+    return SourceAndPrompt(found["source"], prompt)
+
+
+def with_absolute_path(source: str) -> str:
+    """The source with its path from the root, if it is a file, so that it is found from other folders.
+
+    Parameters
+    ----------
+    source : str
+        A source of vectors, with a prompt or without.
+
+    Returns
+    -------
+    str
+    """
+    path, prompt = split_prompt(source)
+    if not _is_file(path):
+        return source
+    absolute = str(Path(path).absolute())
+    return absolute if prompt is None else f"{absolute}:{prompt}"
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long for a path, or no path at all
+        return False
 
 
 def check_prompt(prompt: Any) -> str:
@@ -66,8 +102,8 @@ class PromptedEncoder:
 
     Parameters
     ----------
-    encoder : TextEncoder
-        What makes the vectors.
+    encoder : TextEncoder, str or pathlib.Path
+        What makes the vectors: see `unseen.labels.encoders.open_encoder`.
     prompt : str
         What each text is put into, in the place of ``{}``.
 
@@ -84,10 +120,10 @@ class PromptedEncoder:
            [7]])
     """
 
-    def __init__(self, encoder: TextEncoder, prompt: str) -> None:
-        self._encoder = encoder
+    def __init__(self, encoder: TextEncoder | str | Path, prompt: str) -> None:
         self._prompt = check_prompt(prompt)
-        self.name = f"{encoder.name}:{prompt}"
+        self._encoder = open_encoder(encoder)
+        self.name = f"{self._encoder.name}:{prompt}"
 
     def __repr__(self) -> str:
         return f"PromptedEncoder({self._encoder!r}, {self._prompt!r})"
@@ -107,8 +143,8 @@ class PromptedEncoder:
         return self._encoder.encode(prompted(texts, self._prompt))
 
 
-def prompted(texts: Sequence[str], prompt: str) -> Sequence[str]:
-    """Texts inside a prompt; what is no list of texts is left as it is, for an encoder to say what is wrong.
+def prompted(texts: Sequence[str], prompt: str) -> list[str]:
+    """Texts inside a prompt.
 
     Parameters
     ----------
@@ -119,8 +155,6 @@ def prompted(texts: Sequence[str], prompt: str) -> Sequence[str]:
 
     Returns
     -------
-    sequence of str
+    list of str
     """
-    if isinstance(texts, str) or not all(isinstance(text, str) and text.strip() for text in texts):
-        return texts
-    return [prompt.replace("{}", text) for text in texts]
+    return [prompt.replace("{}", text) for text in as_texts(texts)]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unseen.download import Progress
-from unseen.labels.encoders import TextEncoder, open_encoder
+from unseen.labels.encoders import ENCODERS, TextEncoder, open_encoder
 from unseen.labels.names import MISSING, Resolution, as_phrase, name_vectors, resolve_names
 from unseen.labels.prompts import PromptedEncoder, split_prompt
 from unseen.labels.vectors import WordVectors, open_vectors, vector_sources
@@ -24,7 +24,6 @@ PHRASE = "phrase"  # the rule of a resolution by a text encoder
 
 Source = str | PathLike[str] | WordVectors | TextEncoder
 
-_ENCODERS = ("use", "minilm")
 _TABLES = frozenset({".txt", ".vec", ".bin", ".zip", ".gz", ".npz", ".safetensors", ".csv", ".tsv"})
 
 
@@ -66,10 +65,10 @@ def open_source(source: Source | None = None, *, progress: Progress | None = Non
         source = DEFAULT_SOURCE
     if isinstance(source, WordVectors | TextEncoder):
         return source
-    if isinstance(source, str) and source in _ENCODERS:
+    if isinstance(source, str) and source in ENCODERS:
         return open_encoder(source)
     if isinstance(source, str) and (parts := split_prompt(source)).prompt is not None:
-        return _with_prompt(open_source(parts.source), parts.source, parts.prompt)
+        return _with_prompt(parts.source, parts.prompt)
     source = source if isinstance(source, str) else Path(fspath(source))
     path = Path(source).expanduser()
     if path.suffix == ".onnx" or path.is_dir():
@@ -80,15 +79,18 @@ def open_source(source: Source | None = None, *, progress: Progress | None = Non
     try:
         return open_encoder(str(source))
     except ImportError as error:
-        known = ", ".join((*vector_sources(), *_ENCODERS))
+        known = ", ".join((*vector_sources(), *ENCODERS))
         raise ImportError(
             f"vectors: {str(source)!r} is neither a file nor a known source ({known}). "
             f"If it is a sentence-transformers model, run: pip install sentence-transformers"
         ) from error
 
 
-def _with_prompt(opened: WordVectors | TextEncoder, source: str, prompt: str) -> TextEncoder:
-    if isinstance(opened, WordVectors):
+def _with_prompt(source: str, prompt: str) -> TextEncoder:
+    # Known tables are refused before they are downloaded or converted.
+    is_table = source in vector_sources() or Path(source).suffix in _TABLES
+    opened = None if is_table else open_source(source)
+    if opened is None or isinstance(opened, WordVectors):
         raise ValueError(
             f"vectors: {source!r} is a table of words, and the prompt {prompt!r} makes phrases of them. Pass "
             f"{source!r} alone, or a text encoder, such as 'use:{prompt}'."

@@ -29,7 +29,8 @@ class LabelSpace:
     vectors : array-like of shape (n_labels, n_dims), str, path, WordVectors, TextEncoder or None, default=None
         One finite vector a name, in the same order; copied to a read-only float64 array. Or a source to look the
         names up in: ``"glove"`` (also None), ``"use"`` for phrases in many languages, ``"minilm"`` for
-        phrases in English, a file of word vectors, ...; see `unseen.labels.sources.open_source`.
+        phrases in English, ``"use:a picture of a {}"`` with a prompt, a file of word vectors, ...; see
+        `unseen.labels.sources.open_source`.
     missing : {"error", "mean", "skip"}, default="error"
         What to do with names that a table of words does not know; see `unseen.labels.names.resolve_names`.
 
