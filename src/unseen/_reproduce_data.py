@@ -18,6 +18,7 @@ from unseen.images.imagenet import class_names
 from unseen.images.knowledge import imagenet_knowledge
 from unseen.images.sources import read_annotations
 from unseen.labels._spelling import VOC_WORDS
+from unseen.labels.encoders import ENCODERS
 from unseen.labels.hitcounts import read_hit_counts
 from unseen.labels.prompts import split_prompt
 from unseen.labels.relate import relate
@@ -39,7 +40,6 @@ _TITLES: Final = {
     "use:a picture of a {}": IN_A_PICTURE,
     "minilm": "minilm",
 }
-_OF_PHRASES: Final = ("use", "minilm")
 _PHRASE: Final = "a photo of a {}"
 # The paper used VGG19; of other backbones the one with the larger features comes first.
 _PREFERRED: Final = ("vgg19", "resnet50")
@@ -283,7 +283,7 @@ def _look_up(
     if not vectors:
         raise ValueError('--vectors: none were given, and none are installed. Run: pip install "unseen[words]"')
     # A file may have the name of an encoder, and is none.
-    encoders = [source for source in _OF_PHRASES if source in found]
+    encoders = [source for source in ENCODERS if source in found]
     main = next(iter(vectors))
     is_encoder = (split_prompt(given[0]).source if given else main) in encoders
     words = {} if is_encoder else {main: vectors[main]}
