@@ -143,7 +143,7 @@ def test_the_open_track_asks_for_things_in_a_picture(folder, tmp_path, monkeypat
     np.testing.assert_allclose(found, phrases, atol=1e-6)
     assert list(data.classes[IN_A_PICTURE].class_vectors) == ["use:a picture of a {}"]
     methods = [method for method in METHODS if method.track == "open"]
-    assert [data.sources(method) for method in methods] == [(IN_A_PICTURE,)] * 3
+    assert [data.sources(method) for method in methods] == [(IN_A_PICTURE, "use")] * 3
 
 
 def test_an_encoder_with_a_prompt_stands_there_once(folder):

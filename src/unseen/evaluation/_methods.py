@@ -168,7 +168,7 @@ METHODS: Final[tuple[Method, ...]] = (
         _backbone,
         ({"sharpness": [4.0, 6.0], "regression": [0.5, 0.7]},),
         columns="logits",
-        vectors=(IN_A_PICTURE,),
+        vectors=(IN_A_PICTURE, "use"),
     ),
     Method(
         "TAEP + BackboneKnowledge",
@@ -179,7 +179,7 @@ METHODS: Final[tuple[Method, ...]] = (
             {"first__beta": [1.0, 3.0, 10.0], "first__gamma": [0.01, 0.1, 1.0]},
         ),
         columns="both",
-        vectors=(IN_A_PICTURE,),
+        vectors=(IN_A_PICTURE, "use"),
         in_search={"first__tol": 5e-2},
     ),
     Method(
@@ -190,7 +190,7 @@ METHODS: Final[tuple[Method, ...]] = (
         columns="all",
         relations="hit counts",
         needs_relations=False,
-        vectors=(IN_A_PICTURE,),
+        vectors=(IN_A_PICTURE, "use"),
         in_search={"first__n_splits": 2, "first__tol": 5e-2},
     ),
 )
