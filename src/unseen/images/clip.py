@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from unseen.images._backbone import Backbone
 from unseen.images._onnx_file import open_onnx, read_settings
 from unseen.images.preprocessing import Preprocessing
 from unseen.labels.encoders import OnnxEncoder, TextEncoder
-from unseen.labels.prompts import check_prompt, prompted
+from unseen.labels.prompts import PromptedEncoder
 from unseen.validation import check_count, listed
 
 __all__ = ["Pair", "PairedTextEncoder", "open_pair"]
@@ -37,7 +36,7 @@ class Pair(NamedTuple):
 
 
 class PairedTextEncoder(OnnxEncoder):
-    """The text half of a pair: a prompt around each label, and padding for graphs of a fixed length.
+    """The text half of a pair: one of its outputs, and padding for graphs of a fixed length.
 
     Parameters
     ----------
@@ -48,8 +47,6 @@ class PairedTextEncoder(OnnxEncoder):
     output : str, optional
         Output that holds the vectors. By default the only one, or ``text_embeds``, ``sentence_embedding`` or
         ``pooler_output``, whichever comes first in this list.
-    prompt : str, default="{}"
-        What each text is put into, for example ``"a photo of a {}"``.
     max_tokens : int, default=77
         Longer texts are cut.
     pad_token : str, optional
@@ -63,12 +60,10 @@ class PairedTextEncoder(OnnxEncoder):
         tokenizer: str | Path | None = None,
         *,
         output: str | None = None,
-        prompt: str = "{}",
         max_tokens: int = 77,
         pad_token: str | None = None,
     ) -> None:
         self._wanted_output = output
-        self._prompt = check_prompt(prompt)
         super().__init__(path, tokenizer, max_tokens=check_count(max_tokens, "max_tokens"))
         ids = next(item for item in self._session.get_inputs() if item.name == "input_ids")
         n_texts, length = (n if isinstance(n, int) and n > 0 else None for n in ids.shape)
@@ -99,20 +94,6 @@ class PairedTextEncoder(OnnxEncoder):
             )
         self._tokenizer.enable_truncation(length)
         self._tokenizer.enable_padding(length=length, pad_id=number, pad_token=token)
-
-    def encode(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Vectors of labels.
-
-        Parameters
-        ----------
-        texts : sequence of str
-            Words or phrases, without the prompt.
-
-        Returns
-        -------
-        ndarray of shape (n_texts, n_dims)
-        """
-        return super().encode(prompted(texts, self._prompt))
 
     def _run(self, tokens: list[Any]) -> NDArray[Any]:
         if not self._one_by_one:
@@ -149,8 +130,10 @@ def open_pair(
         Its ``tokenizer.json``; by default beside the text encoder or one directory up.
     features : str, optional
         Output of the image encoder that holds the vectors of pictures.
-    output, prompt, max_tokens, pad_token : optional
+    output, max_tokens, pad_token : optional
         As for `PairedTextEncoder`.
+    prompt : str, optional
+        What each text is put into, for example ``"a photo of a {}"``; by default it is given as it is.
     preprocessing : Preprocessing, optional
         How pictures are prepared.
     n_threads : int, optional
@@ -179,7 +162,10 @@ def open_pair(
         raise ValueError("text: no text encoder was given. Pass its .onnx file, or name it in [text] of the TOML.")
     # A tokenizer that the TOML names belongs to the model that the TOML names.
     words = tokenizer if tokenizer is not None or text is not None else files.get("tokenizer")
-    encoder = PairedTextEncoder(model, words, **settings)
+    around = settings.pop("prompt", None)
+    encoder: TextEncoder = PairedTextEncoder(model, words, **settings)
+    if around is not None:
+        encoder = PromptedEncoder(encoder, around)
     n_dims = encoder.encode(["a"]).shape[1]
     if n_dims != backbone.n_features:
         raise ValueError(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unseen.labels.encoders import ENCODERS, TextEncoder, as_texts, open_encoder
 
-__all__ = ["PromptedEncoder", "SourceAndPrompt", "check_prompt", "prompted", "split_prompt", "with_absolute_path"]
+__all__ = ["PromptedEncoder", "SourceAndPrompt", "split_prompt", "with_absolute_path"]
 
 # What begins like an encoder has a prompt after its colon. Else a prompt has a place for the text, and two letters
 # or more stand before the colon: "C:" begins a path.
@@ -77,23 +77,6 @@ def _is_file(text: str) -> bool:
         return False
 
 
-def check_prompt(prompt: Any) -> str:
-    """Refuse what is no text with one place for a label.
-
-    Parameters
-    ----------
-    prompt : object
-        What was given.
-
-    Returns
-    -------
-    str
-    """
-    if not isinstance(prompt, str) or prompt.count("{}") != 1:
-        raise ValueError(f'prompt: {prompt!r} was given. Pass a text with one {{}}, such as "a photo of a {{}}".')
-    return prompt
-
-
 class PromptedEncoder:
     """A text encoder that puts every text into a prompt.
 
@@ -121,7 +104,11 @@ class PromptedEncoder:
     """
 
     def __init__(self, encoder: TextEncoder | str | Path, prompt: str) -> None:
-        self._prompt = check_prompt(prompt)
+        if not isinstance(prompt, str) or prompt.count("{}") != 1:
+            raise ValueError(
+                f'prompt: {prompt!r} was given. Pass a text with one {{}}, such as "a photo of a {{}}".'
+            )
+        self._prompt = prompt
         self._encoder = open_encoder(encoder)
         self.name = f"{self._encoder.name}:{prompt}"
 
@@ -140,21 +127,4 @@ class PromptedEncoder:
         -------
         ndarray of shape (n_texts, n_dims)
         """
-        return self._encoder.encode(prompted(texts, self._prompt))
-
-
-def prompted(texts: Sequence[str], prompt: str) -> list[str]:
-    """Texts inside a prompt.
-
-    Parameters
-    ----------
-    texts : sequence of str
-        Words or phrases.
-    prompt : str
-        What each is put into, in the place of ``{}``.
-
-    Returns
-    -------
-    list of str
-    """
-    return [prompt.replace("{}", text) for text in as_texts(texts)]
+        return self._encoder.encode([self._prompt.replace("{}", text) for text in as_texts(texts)])
