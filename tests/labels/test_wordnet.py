@@ -97,7 +97,7 @@ def test_pairs_equal_a_brute_force_search(tiny: WordNet) -> None:
     assert_equals_brute_force(tiny, [f"{key}.n.01" for key in ("dog", "cat", "rex", "tree", "gizmo", "entity")])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_any_hierarchy_gives_the_paths_of_a_brute_force_search(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

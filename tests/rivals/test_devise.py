@@ -36,7 +36,6 @@ rows = st.lists(
 
 
 class TestPairLoss:
-    @settings(deadline=None)  # the first call compiles
     @given(rows)
     def test_it_is_the_mean_or_the_largest_hinge_over_the_pairs(self, row):
         t, s = np.array([t for t, _ in row], dtype=np.int8), np.array([s for _, s in row])
@@ -176,7 +175,7 @@ class TestThreshold:
         T = np.array([[1, -1, 0], [1, 1, 0], [-1, -1, 0]], dtype=np.int8)
         np.testing.assert_allclose(threshold_targets(scores, T), [2.0, 0.0, 4.0])
 
-    @settings(max_examples=10, deadline=None)
+    @settings(max_examples=10)
     @given(st.integers(0, 100))
     def test_the_ranking_of_an_image_is_that_of_the_scores(self, seed):
         data = make_tagged_scenes(40, 5, n_features=6, n_dims=14, random_state=seed)

@@ -39,7 +39,7 @@ def brute_force(a, K, max_size):
     return max(values.values()), values
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_labels=st.integers(1, 10),

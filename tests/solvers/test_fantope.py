@@ -18,7 +18,7 @@ cases = st.tuples(st.integers(0, 2**31), st.integers(1, 8), st.integers(0, 4), s
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(cases)
 def test_projection_is_feasible_and_satisfies_the_variational_inequality(case):
     (seed, k, null, log_scale), rank = case
@@ -33,7 +33,7 @@ def test_projection_is_feasible_and_satisfies_the_variational_inequality(case):
     assert fantope.support(S - P, rank, null) - np.vdot(S - P, P) <= 1e-7 * max(1.0, np.abs(S).max())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases)
 def test_top_eigenvectors_attain_the_support(case):
     (seed, k, null, log_scale), rank = case

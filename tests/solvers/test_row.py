@@ -53,7 +53,7 @@ def test_equals_an_independent_qp_solver(seed, newton):
     np.testing.assert_allclose(scores, s + h * K @ (v - old), rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**31),
     n_labels=st.integers(1, 20),

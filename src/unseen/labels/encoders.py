@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -277,6 +278,7 @@ def open_encoder(source: str | Path | TextEncoder = "use") -> TextEncoder:
     Returns
     -------
     TextEncoder
+        "use" and "minilm" are opened once a process and shared; they may be called from several threads.
 
     Raises
     ------
@@ -287,10 +289,8 @@ def open_encoder(source: str | Path | TextEncoder = "use") -> TextEncoder:
     """
     if isinstance(source, TextEncoder):
         return source
-    if source == "use":
-        return UniversalSentenceEncoder()
-    if source == "minilm":
-        return MiniLM()
+    if source in ENCODERS:
+        return _known(str(source))
     path = Path(source).expanduser()
     if path.suffix == ".onnx" or _holds_graph(path):
         return OnnxEncoder(path)
@@ -299,6 +299,12 @@ def open_encoder(source: str | Path | TextEncoder = "use") -> TextEncoder:
     if isinstance(source, Path):
         return OnnxEncoder(path)
     return SentenceTransformersEncoder(source)
+
+
+@lru_cache(maxsize=len(ENCODERS))
+def _known(name: str) -> TextEncoder:
+    """One for all who ask: to read the weights takes a second, and 120 MB."""
+    return UniversalSentenceEncoder() if name == "use" else MiniLM()
 
 
 def _holds_graph(path: Path) -> bool:
