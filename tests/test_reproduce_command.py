@@ -19,11 +19,9 @@ from unseen import _reproduce_data as data_room
 from unseen import _reproduce_page as page
 from unseen import _reproduce_tables as tables
 from unseen import reproduce as room
-from unseen._reproduce_data import _read_annotations
 from unseen.evaluation._methods import IN_A_PICTURE, SIDE_BY_SIDE
 from unseen.evaluation.experiment import METHODS, SearchPlan
 from unseen.evaluation.report import Table
-from unseen.images.voc import VOC_CLASSES
 from unseen.rivals import BackboneKnowledge
 from unseen.taep import TAEP
 
@@ -202,6 +200,44 @@ def test_the_same_seed_writes_the_same_bytes_without_what_was_kept(result, loade
         assert (again.folder / name).read_bytes() == (result.folder / name).read_bytes(), name
 
 
+def test_figures_of_an_earlier_run_do_not_stay_beside_the_tables_of_this_one(loaded, tmp_path):
+    (tmp_path / "splits.png").write_text("of a run with random splits")
+    dmp = [method for method in QUICK if method.name == "DMP"]
+    room.reproduce(loaded, tmp_path, methods=dmp, n_splits=0, search=False)
+    assert not (tmp_path / "splits.png").exists()
+    assert (tmp_path / "labels.png").exists()
+
+
+def test_a_page_does_not_speak_of_choices_that_were_not_made(result):
+    page = (result.folder / "report.html").read_text()
+    assert "nothing was searched" in page
+    for words in ("chosen on the seen", "Chosen on the seen", "as chosen", "the chosen"):
+        assert words not in page
+
+
+def test_the_rounds_of_the_alternation_are_told(result):
+    assert {point.outcome.cell.params["max_iter"] for point in result.ranks if point.curve == "alternating"} == {
+        20
+    }
+    assert "after 20 rounds" in tables.rank_table(result).note
+    assert "has 20 rounds" in (result.folder / "report.html").read_text()
+
+
+def test_images_that_are_not_those_of_the_paper_are_told(result):
+    assert not any("images of the paper" in line for line in page.surrogates(result))
+    renamed = replace(result, loaded=replace(result.loaded, data=replace(result.loaded.data, name="voc2007")))
+    (line,) = [line for line in page.surrogates(renamed) if "images of the paper" in line]
+    assert "40 to test on, and 4,952 there" in line
+
+
+def test_means_over_repeats_are_called_so(result):
+    assert "repeats" not in tables.main_tables(result)[0].note
+    first, *rest = result.experiment.outcomes
+    other = first._replace(cell=replace(first.cell, seed=1))
+    twice = replace(result, experiment=replace(result.experiment, outcomes=(first, other, *rest)))
+    assert "Means over 2 repeats." in tables.main_tables(twice)[0].note
+
+
 def test_features_that_are_not_those_of_the_tables_are_named(result):
     assert not any(line.startswith("Features and logits") for line in page.surrogates(result))
     given, first = result.loaded.data, result.experiment.outcomes[0]
@@ -275,7 +311,9 @@ def test_without_hit_counts_taep_c_is_left_out_with_a_note(tmp_path):
         (["scenes", "--data", "nowhere"], "there is no 'nowhere'"),
         (["other", "--data", "{folder}"], "has no 'other_labels.csv'"),
         (["--data", "{folder}"], "is a folder"),
-        (["--data", "{folder}/scenes_labels.csv"], "--features: none were given"),
+        (["{folder}/scenes_labels.csv", "--data", "{folder}"], "is a file. Write an option before each"),
+        (["scenes", "--data", "{folder}", "--jobs", "0"], "--jobs: 0 was given"),
+        (["scenes", "--data", "{folder}", "--unseen", "unicorn"], "unseen: 1 unknown label: 'unicorn'"),
         (["scenes", "--data", "{folder}", "--seen", "unicorn"], "unicorn"),
         (["scenes", "--data", "{folder}", "--features", "{folder}/scenes_labels.csv"], "--features"),
     ],
@@ -322,16 +360,3 @@ def test_search_settings_are_told(loaded, tmp_path):
     assert choice.rows[0][0] == "DMP"
     assert choice.rows[0][4] == "2"
     assert "at most 60 training images" in choice.note
-
-
-def test_voc2012_is_tested_on_its_validation_images(tmp_path):
-    lists = tmp_path / "VOCdevkit" / "VOC2012" / "ImageSets" / "Main"
-    lists.mkdir(parents=True)
-    for part, images in {"train": ["2008_1", "2008_2"], "val": ["2008_3"]}.items():
-        for i, name in enumerate(VOC_CLASSES):
-            lines = [f"{image} {1 if i == k else -1}" for k, image in enumerate(images)]
-            (lists / f"{name}_{part}.txt").write_text("\n".join(lines) + "\n")
-    sources = room.find_sources("voc2012", tmp_path, features=[tmp_path / "x.npz"], labels=tmp_path / "VOCdevkit")
-    annotations = _read_annotations(sources)
-    assert annotations.split == ("train", "train", "val")
-    assert annotations.Y.sum() == 3

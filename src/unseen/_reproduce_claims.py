@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from unseen._reproduce_result import PROTOCOLS, RIVALS, Reproduction, mean_by_split
 from unseen._reproduce_tables import by_curve
+from unseen._wording import counted
 from unseen.evaluation.experiment import MAIN, Interval, interval
 from unseen.evaluation.paper_tables import Protocol
 from unseen.evaluation.report import Table
@@ -79,7 +80,7 @@ def claims_table(result: Reproduction) -> Table:
     n = len(result.experiment.random_splits)
     return Table(
         "The paper's claims: differences in MiAP",
-        ("claim", "difference", "protocol", "main split", f"{n} random splits", "verdict"),
+        ("claim", "difference", "protocol", "main split", counted(n, "random split"), "verdict"),
         rows,
         note="Points of MiAP, paired by split. 'above' and 'below': the 95 % interval of the mean excludes 0; "
         "intervals are of one comparison each, not corrected for their number.",
@@ -97,14 +98,14 @@ def _pairs(result: Reproduction, pairs: Sequence[tuple[str, str]]) -> tuple[Diff
 
 
 def _weakened(name: str, points: Sequence[Point], protocol: Protocol) -> Difference:
-    """MiAP at the chosen strength minus that at a thousandth of it."""
+    """MiAP at the strength of the tables minus that at a thousandth of it."""
     sides = []
     for factor in (FACTORS[0], FACTORS[-1]):
         here = [point.outcome for point in points if point.at == factor]
         main = mean_by_split([o for o in here if o.cell.split_name == MAIN], protocol)[:, 0]
         sides.append((main.mean(), mean_by_split([o for o in here if o.cell.split_name != MAIN], protocol)[:, 0]))
     symbol = "gamma" if name == "TAEP" else "lambda"
-    what = f"{name}: {symbol} as chosen - {symbol} x {FACTORS[-1]:g}"
+    what = f"{name}: {symbol} x 1 - {symbol} x {FACTORS[-1]:g}"
     return _difference(what, protocol, float(sides[0][0] - sides[1][0]), sides[0][1] - sides[1][1])
 
 
@@ -137,4 +138,5 @@ def _sentence(differences: Sequence[Difference], protocol: Protocol) -> str:
         holds, fails = count["above"], count["below"]
         verdict = f"holds in {holds} of {n} comparisons, is contradicted in {fails} and left open in {open_}"
     assert differences[0].splits is not None
-    return f"{name}: the claim {verdict} ({differences[0].splits.n} random splits; {parts} points of MiAP)."
+    splits = counted(differences[0].splits.n, "random split")
+    return f"{name}: this {verdict} ({splits}; {parts} points of MiAP)."

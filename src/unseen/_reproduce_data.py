@@ -1,4 +1,4 @@
-"""Finding and reading the data of `unseen reproduce`: a folder of files, or a CSV of annotations and features."""
+"""Reading the data of `unseen reproduce`: annotations, features, label vectors, relations."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from unseen._reproduce_sources import Sources, backbone_of, year_of
+from unseen.evaluation._data import SideBySide
 from unseen.evaluation._methods import IN_A_PICTURE, SIDE_BY_SIDE
 from unseen.evaluation.experiment import ExperimentData
 from unseen.images.annotations import Annotations
@@ -27,12 +29,11 @@ from unseen.labels.space import LabelSpace
 from unseen.rivals import BackboneKnowledge
 from unseen.validation import listed
 
-__all__ = ["Sources", "find_sources", "read_data"]
+__all__ = ["Loaded", "read_data"]
 
 Array = NDArray[Any]
 
-_TRAIN: Final = {"train", "trainval"}
-_TEST: Final = {"test", "val"}
+_TRAIN: Final = ("train", "trainval")
 # Sources that are asked by themselves, if installed.
 _TITLES: Final = {
     "glove": "GloVe 50-d",
@@ -41,38 +42,6 @@ _TITLES: Final = {
     "minilm": "minilm",
 }
 _PHRASE: Final = "a photo of a {}"
-# The paper used VGG19; of other backbones the one with the larger features comes first.
-_PREFERRED: Final = ("vgg19", "resnet50")
-
-
-@dataclass(frozen=True)
-class Sources:
-    """The files of a data set.
-
-    Attributes
-    ----------
-    name : str
-        Of the data set.
-    labels : Path
-        Whatever `unseen.images.sources.read_annotations` reads; as a table: ``image_id``, optionally ``split``
-        (train or trainval; test or val), and a column a label: 1 present, 0 absent, empty unknown.
-    features : tuple of Path
-        What `unseen.images.features.open_features` opens, such as NPZ files with ``features``, ``image_id`` and
-        perhaps ``imagenet_logits``, or folders of `unseen features`; the first is the one of the tables.
-    vectors : tuple of str
-        Sources of label vectors, the first for the tables.
-    hit_counts : Path or None
-        CSV matrix of hit counts.
-    path_lengths : Path or None
-        CSV matrix of path lengths; None for those that come with unseen.
-    """
-
-    name: str
-    labels: Path
-    features: tuple[Path, ...]
-    vectors: tuple[str, ...] = ()
-    hit_counts: Path | None = None
-    path_lengths: Path | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,61 +51,6 @@ class Loaded:
     data: ExperimentData
     sources: Sources
     notes: tuple[str, ...] = field(default_factory=tuple)
-
-
-def find_sources(
-    name: str | None,
-    where: Path,
-    *,
-    features: Sequence[Path] = (),
-    labels: Path | None = None,
-    vectors: Sequence[str] = (),
-    hit_counts: Path | None = None,
-    path_lengths: Path | None = None,
-) -> Sources:
-    """Files of a data set: those given, else those found in a folder by their names.
-
-    In the folder: ``NAME_labels.csv``; ``NAME_BACKBONE.npz``, one or more; and optionally ``NAME_*glove*.csv``,
-    ``NAME_hitcounts*.csv`` and ``NAME_wordnet*path_length*.csv``, where NAME may also be ``voc20``, for the
-    20 classes that VOC2007 and VOC2012 share. Of several files the first in alphabetical order is taken.
-
-    Parameters
-    ----------
-    name : str or None
-        Of the data set; None for that of the CSV file.
-    where : Path
-        The folder, or the CSV file of annotations.
-    features, labels, vectors, hit_counts, path_lengths
-        Take the place of what is found.
-
-    Returns
-    -------
-    Sources
-    """
-    if not where.exists():
-        raise FileNotFoundError(f"--data: there is no {str(where)!r}. Pass a folder or a CSV file of annotations.")
-    if where.is_file():
-        return Sources(
-            name or where.stem,
-            labels or where,
-            _given_features(features, where),
-            tuple(vectors),
-            hit_counts,
-            path_lengths,
-        )
-    if name is None:
-        raise ValueError(
-            f"--data: {str(where)!r} is a folder. Say which data set: unseen reproduce voc2007 --data ..."
-        )
-    found = _Folder(where, name)
-    return Sources(
-        name,
-        labels or found.one(f"{name}_labels.csv", "--labels"),
-        tuple(features) or found.features(),
-        tuple(vectors) or tuple(str(path) for path in found.maybe("*glove*.csv")),
-        hit_counts or next(iter(found.maybe("hitcounts*.csv")), None),
-        path_lengths or next(iter(found.maybe("wordnet*path_length*.csv")), None),
-    )
 
 
 def read_data(sources: Sources, *, seed: int = 0) -> Loaded:
@@ -173,46 +87,23 @@ def read_data(sources: Sources, *, seed: int = 0) -> Loaded:
     return Loaded(data, sources, tuple(notes))
 
 
-class _Folder:
-    """A folder of files named after a data set."""
-
-    def __init__(self, path: Path, name: str) -> None:
-        self._path, self._name = path, name
-        self._prefixes = (name, "voc20") if name.startswith("voc20") else (name,)
-
-    def one(self, file: str, option: str) -> Path:
-        path = self._path / file
-        if not path.is_file():
-            raise FileNotFoundError(f"--data: {str(self._path)!r} has no {file!r}. Pass the file with {option}.")
-        return path
-
-    def features(self) -> tuple[Path, ...]:
-        found = sorted(self._path.glob(f"{self._name}_*.npz"))
-        if not found:
-            raise FileNotFoundError(
-                f"--data: {str(self._path)!r} has no '{self._name}_BACKBONE.npz'. Pass features with --features."
-            )
-        rank = {backbone: i for i, backbone in enumerate(_PREFERRED)}
-        return tuple(sorted(found, key=lambda path: rank.get(_backbone(path, self._name), len(rank))))
-
-    def maybe(self, pattern: str) -> list[Path]:
-        return [path for prefix in self._prefixes for path in sorted(self._path.glob(f"{prefix}_{pattern}"))]
-
-
-def _given_features(features: Sequence[Path], where: Path) -> tuple[Path, ...]:
-    if not features:
-        raise ValueError(f"--features: none were given for {where.name!r}. Pass an NPZ file of features.")
-    return tuple(features)
-
-
 def _read_annotations(sources: Sources) -> Annotations:
     """Annotations; of a VOC devkit, those of the year that the data set is named after."""
     options: dict[str, Any] = {}
-    if sources.labels.is_dir() and sources.name in ("voc2007", "voc2012"):
-        options["year"] = int(sources.name.removeprefix("voc"))
-    if options.get("year") == 2012:  # its test annotations were never published: val is the test
-        return _joined(*(read_annotations(sources.labels, part, **options) for part in ("train", "val")))
-    return read_annotations(sources.labels, **options)
+    year = year_of(sources.name)
+    if sources.labels.is_dir() and year is not None:
+        options["year"] = year
+    try:
+        if options.get("year") == 2012:  # its test annotations were never published: val is the test
+            return _joined(*(read_annotations(sources.labels, part, **options) for part in ("train", "val")))
+        return read_annotations(sources.labels, **options)
+    except ValueError as error:
+        if "tristate" not in str(error):
+            raise
+        raise ValueError(
+            f"--labels: {str(sources.labels)!r} holds 1, 0 and -1. Write 1 for present, 0 for absent, nothing for "
+            f"unknown."
+        ) from None
 
 
 def _joined(first: Annotations, second: Annotations) -> Annotations:
@@ -228,16 +119,21 @@ def _training_images(annotations: Annotations, seed: int, notes: list[str]) -> N
         is_train[np.random.default_rng(seed).permutation(n_images)[: (n_images + 1) // 2]] = True
         notes.append("The annotations name no split: half of the images, drawn at random, are for training.")
         return is_train
-    others = sorted(set(annotations.split) - _TRAIN - _TEST)
+    parts = [part.strip().lower() for part in annotations.split]
+    others = sorted(set(parts) - {*_TRAIN, "val", "test"})
     if others:
         raise ValueError(
             f"--labels: the split of some images is {listed(others)}. Write train or trainval, and test or val."
         )
-    return np.array([part in _TRAIN for part in annotations.split])
-
-
-def _backbone(path: Path, name: str) -> str:
-    return path.stem.removeprefix(f"{name}_")
+    training = set(_TRAIN)
+    if {"val", "test"} <= set(parts):
+        training.add("val")
+        notes.append("Images of the split val are for training, as there is a split test.")
+    is_train = np.array([part in training for part in parts])
+    if is_train.all() or not is_train.any():
+        only = "training" if is_train.all() else "testing"
+        raise ValueError(f"--labels: all images are for {only}. Write train and test into the column split.")
+    return is_train
 
 
 def _read_features(
@@ -246,13 +142,19 @@ def _read_features(
     """Name of the backbone, features and class logits, a row an annotated image."""
     try:
         found = open_features(path)
-        numbered = found.paths == tuple(map(str, range(len(annotations))))
-        rows = np.arange(len(annotations)) if numbered else found.rows(annotations.images)
+        in_order = not found.has_names and not set(annotations.images) <= set(found.paths)
+        if in_order and len(found) != len(annotations):
+            raise ValueError(
+                f"it names no images, and has {len(found):,} rows for {len(annotations):,} of them. Pass a file "
+                f"with 'image_id'."
+            )
+        rows = np.arange(len(found)) if in_order else found.rows(annotations.images)
     except (OSError, ValueError) as error:
         raise ValueError(f"--features: {str(path)!r}: {error}") from None
-    if numbered:
-        notes.append(f"{path.name} names no images: its rows are taken in the order of the annotations.")
-    backbone = str(found.backbone.get("name") or _backbone(path, name))
+    if not found.has_names:
+        how = "in the order of the annotations" if in_order else "by their numbers, from 0"
+        notes.append(f"{path.name} names no images: its rows are taken {how}.")
+    backbone = str(found.backbone.get("name") or backbone_of(path, name))
     logits = None
     if found.logits is not None and found.class_names == class_names():
         logits = np.asarray(found.logits[rows], dtype=np.float32)
@@ -261,7 +163,7 @@ def _read_features(
 
 def _look_up(
     names: tuple[str, ...], given: Sequence[str], with_classes: bool, notes: list[str]
-) -> tuple[dict[str, LabelSpace], dict[str, BackboneKnowledge]]:
+) -> tuple[dict[str, LabelSpace | SideBySide], dict[str, BackboneKnowledge]]:
     """Label vectors of every source there is, and what the names of the ImageNet classes mean by them."""
     vectors: dict[str, LabelSpace] = {}
     for source in given:
@@ -293,13 +195,14 @@ def _look_up(
 
 def _side_by_side(
     names: tuple[str, ...], words: Mapping[str, LabelSpace], encoders: Sequence[str], notes: list[str]
-) -> LabelSpace | None:
+) -> SideBySide | None:
     """Vectors of words beside those that each encoder has for a phrase with the label; None without one."""
     parts = dict(words)
     try:
         for source in encoders:
             parts[source] = _written(names, f"{source}:{_PHRASE}")
-        first, *others = (part.centered().normalized() for part in parts.values())
+        beside = SideBySide(tuple(parts.values()))
+        beside.select(names)
     except ValueError as error:  # labels that all have one vector, or two of one word
         notes.append(f"No rows with vectors {SIDE_BY_SIDE}: {error}")
         return None
@@ -307,7 +210,7 @@ def _side_by_side(
         f"Vectors {SIDE_BY_SIDE!r}: {', '.join(parts)}, each centred and of unit length, one beside the other; "
         f"encoders are given {_PHRASE.format('...')!r}."
     )
-    return first.beside(*others)
+    return beside
 
 
 def _written(names: tuple[str, ...], source: str) -> LabelSpace:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from unseen._reproduce_result import Reproduction
-from unseen._reproduce_tables import at, by_curve, change
+from unseen._reproduce_tables import at, by_curve, change, rounds_of
 from unseen.evaluation.study_figures import Curve, Panel, curves, intervals, label_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+FIGURES: Final = ("figure2", "ranks", "splits", "labels")
 
 
 class Drawn(NamedTuple):
@@ -49,7 +52,7 @@ def _strength(result: Reproduction) -> Drawn:
                 halves = tuple(100 * change(points[name], float(tick)).half for tick in ticks)
                 drawn.append(Curve(f"{name}, random splits", means, halves, kind=kind, faint=True))
         if drawn:
-            panels.append(Panel("zero-shot MiAP, %", f"factor on the chosen {title}", ticks, tuple(drawn)))
+            panels.append(Panel("zero-shot MiAP, %", f"factor on {title}", ticks, tuple(drawn)))
     dashed = (
         " Dashed: mean over the random splits, with the 95 % interval of its change from the left, paired "
         "by split."
@@ -86,7 +89,8 @@ def _ranks(result: Reproduction) -> Drawn:
     ]
     return Drawn(
         curves(panels, 4.2),
-        "TAEP over the rank of its projection, by the convex solver and by the paper's alternation.",
+        "TAEP over the rank of its projection, by the convex solver and by the paper's alternation "
+        f"({rounds_of(result)} rounds).",
         "Curves of objective and MiAP over the rank for two solvers; the numbers are in the table.",
     )
 

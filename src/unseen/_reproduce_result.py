@@ -72,6 +72,12 @@ class Reproduction:
         is_the_papers = set(data.labels) == set(VOC_CLASSES) and self.split == alternating_split(data.labels)
         return printed(protocol, self.name, method) if is_the_papers else None
 
+    @property
+    def over_repeats(self) -> str:
+        """That figures of the main split are means, in words; nothing if they are not."""
+        n = len({outcome.cell.seed for outcome in self.experiment.outcomes})
+        return f"Means over {n} repeats. " if n > 1 else ""
+
     def methods(self, track: str) -> tuple[str, ...]:
         """Methods of a track that ran."""
         return tuple(method.name for method in self.experiment.methods if method.track == track)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from unseen._reproduce_csv import write_csv_files
-from unseen._reproduce_data import Loaded, Sources, find_sources, read_data
-from unseen._reproduce_figures import draw
+from unseen._reproduce_data import Loaded, read_data
+from unseen._reproduce_figures import FIGURES, draw
 from unseen._reproduce_page import build_markdown, build_report
 from unseen._reproduce_result import Reproduction
+from unseen._reproduce_sources import Sources, find_sources
 from unseen._wording import counted
 from unseen.evaluation import figures
 from unseen.evaluation.experiment import (
@@ -28,6 +30,7 @@ from unseen.evaluation.experiment import (
 from unseen.evaluation.protocol import ClassSplit, alternating_split, named_split
 from unseen.evaluation.studies import embedding_study, rank_study, strength_study
 from unseen.persistence import write_atomically
+from unseen.validation import listed
 
 __all__ = ["Loaded", "Reproduction", "Sources", "find_sources", "main_split", "read_data", "reproduce"]
 
@@ -99,6 +102,9 @@ def reproduce(
     folder.mkdir(parents=True, exist_ok=True)
     data = loaded.data
     splits = class_splits(split or alternating_split(data.labels), n_splits, seed)
+    if len(splits) <= n_splits:
+        few = f"With as many seen labels there are no more than {counted(len(splits) - 1, 'other split')}."
+        loaded = replace(loaded, notes=(*loaded.notes, few))
     blind = {name: is_blind(data, part, seed) for name, part in splits.items()}
     if not all(blind.values()):
         raise ValueError(f"splits: annotations of unseen labels reach the training of {blind}.")
@@ -138,6 +144,9 @@ def main_split(
     if seen:
         return named_split(labels, seen, unseen or None)
     if unseen:
+        unknown = [name for name in unseen if name not in labels]
+        if unknown:
+            raise ValueError(f"unseen: {counted(len(unknown), 'unknown label')}: {listed(unknown)}.")
         drawn = named_split(labels, unseen)
         return ClassSplit(drawn.unseen, drawn.seen, drawn.names)
     return alternating_split(labels)
@@ -146,6 +155,9 @@ def main_split(
 def _write(result: Reproduction, folder: Path) -> None:
     write_csv_files(result, folder)
     drawn = draw(result)
+    for name in set(FIGURES) - set(drawn):  # of an earlier run with more to draw
+        for suffix in ("png", "svg"):
+            (folder / f"{name}.{suffix}").unlink(missing_ok=True)
     for name, part in drawn.items():
         for suffix in ("png", "svg"):
             figures.save(part.figure, folder / f"{name}.{suffix}")

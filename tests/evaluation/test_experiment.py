@@ -8,9 +8,13 @@ from functools import partial
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 
 from unseen import LabelSpace, make_tagged_scenes
+from unseen import taep as taep_room
 from unseen.evaluation import experiment as room
+from unseen.evaluation._cell import run_cell
+from unseen.evaluation._data import SideBySide
 from unseen.evaluation.experiment import (
     MAIN,
     METHODS,
@@ -26,7 +30,7 @@ from unseen.evaluation.experiment import (
 )
 from unseen.evaluation.metrics import Summary, summary
 from unseen.evaluation.paper_tables import implied_totals, printed
-from unseen.evaluation.protocol import alternating_split
+from unseen.evaluation.protocol import alternating_split, named_split
 from unseen.evaluation.search import class_holdout_search
 from unseen.evaluation.studies import FACTORS, embedding_study, rank_study, strength_study
 from unseen.rivals import DMP, BackboneKnowledge
@@ -98,6 +102,55 @@ def test_stages_go_on_from_the_choice_before(done):
 def test_same_seed_same_bits_whatever_the_number_of_jobs(data, splits, done):
     assert contents(run_experiment(data, splits, SMALL, plan=PLAN, n_jobs=2)) == contents(done)
     assert contents(run_experiment(data, splits, SMALL, plan=PLAN, seed=1)) != contents(done)
+
+
+def test_a_part_has_one_thread_on_a_worker_that_has_more(data, done, monkeypatch):
+    used, asked = [], taep_room._n_threads
+    monkeypatch.setattr(taep_room, "_n_threads", lambda n_jobs: used.append(asked(n_jobs)) or used[-1])
+    with parallel_config(backend="threading", n_jobs=2):
+        assert asked(None) == 2  # so that the bits of a fit would depend on where it is made
+        run_cell(done.of("TAEP")[0].cell, data, PLAN)
+    assert set(used) == {1}
+
+
+def test_backends_that_return_everything_in_the_end_will_do(data, splits, tmp_path):
+    dmp = SMALL[:1]
+    with parallel_config(backend="multiprocessing"):
+        found = run_experiment(data, splits, dmp, plan=PLAN, n_jobs=2, store=tmp_path)
+    assert contents(found) == contents(run_experiment(data, splits, dmp, plan=PLAN))
+
+
+def test_the_vector_of_an_unseen_label_reaches_no_search(data, splits):
+    space = data.vectors["simulated"]
+    split = splits[MAIN]
+    searched = []
+    for factor in (1.0, 5.0):
+        vectors = space.vectors.copy()
+        vectors[split.unseen[0]] *= factor
+        vectors[split.unseen[0], 0] += factor
+        beside = SideBySide((LabelSpace(space.names, vectors), LabelSpace(space.names, vectors[:, ::-1])))
+        (outcome,) = run_experiment(
+            replace(data, vectors={"side by side": beside}), {MAIN: split}, SMALL[:1], plan=PLAN
+        ).outcomes
+        searched.append(outcome.result)
+    assert searched[0].held_out == searched[1].held_out
+    assert searched[0].zero_shot != searched[1].zero_shot
+
+
+def test_vectors_side_by_side_are_centred_over_the_labels_in_use():
+    a = LabelSpace(["cat", "dog", "car"], np.array([[1.0, 0.0], [0.0, 1.0], [5.0, 5.0]]))
+    b = LabelSpace(["cat", "dog", "car"], np.array([[2.0], [0.0], [9.0]]))
+    half = np.sqrt(0.5)
+    found = SideBySide((a, b)).select(["cat", "dog"])
+    np.testing.assert_allclose(found.vectors, [[half, -half, 1.0], [-half, half, -1.0]])
+    assert SideBySide((a, b)).vectors.shape == (3, 3)
+
+
+def test_one_seen_label_cannot_be_searched_on(data):
+    split = named_split(data.labels, data.labels[:1])
+    with pytest.raises(ValueError, match=r"'main split' has one seen label.*search=False, or --no-search"):
+        run_experiment(data, {MAIN: split}, SMALL[:1], plan=PLAN)
+    assert run_experiment(data, {MAIN: split}, SMALL[:1], search=False).outcomes
 
 
 def test_unseen_annotations_reach_no_choice_and_no_score_used_for_choosing(data, splits, done):
@@ -195,6 +248,13 @@ def test_random_splits_are_halves_and_more_of_them_begin_with_the_fewer(data):
     assert all(many[name] == few[name] for name in few)
     assert len({split.seen for split in many.values()}) == 5
     assert all(sorted(s.seen + s.unseen) == sorted(main.seen + main.unseen) for s in many.values())
+
+
+@pytest.mark.parametrize(("n_labels", "n_others"), [(2, 1), (3, 2), (4, 5), (5, 7)])
+def test_random_splits_are_all_different(n_labels, n_others):
+    splits = class_splits(alternating_split([f"label {i}" for i in range(n_labels)]), 7, seed=0)
+    assert len({split.seen for split in splits.values()}) == len(splits) == 1 + n_others
+    assert list(splits) == [MAIN, *(f"random {i + 1}" for i in range(n_others))]
 
 
 def test_the_identity_holds_for_top_3_and_for_nothing_else(data, done):

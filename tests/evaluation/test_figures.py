@@ -10,9 +10,11 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from unseen import Explanation, Tag
-from unseen.evaluation import figures, label_figures
+from unseen.evaluation import figures, label_figures, study_figures
+from unseen.evaluation.study_figures import Curve, Panel
 
 
 def _explanation(values: list[float], label: str = "woman") -> Explanation:
@@ -184,3 +186,27 @@ def test_relation_map_shows_every_pair_and_leaves_the_diagonal_blank(n_seen):
 def test_relation_map_refuses_a_name_too_few():
     with pytest.raises(ValueError, match=r"relations: shape \(3, 3\) for 2 names"):
         label_figures.relation_map(np.eye(3), ["a", "b"], 1)
+
+
+ODD = ["b $^$ c", "a$b$c", "US$", r"back\slash"]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: study_figures.label_grid(np.eye(4), ODD, ODD, "average precision"),
+        lambda: study_figures.intervals(dict.fromkeys(ODD, (1.0, 0.5)), "MiAP"),
+        lambda: study_figures.curves([Panel("MiAP", "rank", ("1",), tuple(Curve(name, (1.0,)) for name in ODD))]),
+        lambda: label_figures.relation_map(np.ones((4, 4)), ODD, 2),
+        lambda: label_figures.label_map({ODD[0]: np.eye(4)}, ODD, [True, True, False, False]),
+        lambda: figures.contributions(Explanation(ODD[0], 1.0, tuple(Tag(name, 0.25) for name in ODD), None)),
+        lambda: figures.objective_traces({name: [2.0, 1.0] for name in ODD}, 0.5),
+    ],
+    ids=["grid", "intervals", "curves", "relations", "map", "contributions", "traces"],
+)
+def test_names_are_drawn_as_they_are_and_not_as_formulas(draw, tmp_path):
+    figure = draw()
+    figures.save(figure, tmp_path / "a.png")
+    drawn = " ".join(text.get_text() for text in figure.findobj(Text))
+    assert r"b \$^\$ c" in drawn
+    assert "<!-- b $^$ c" in figures.to_svg(figure)  # what matplotlib makes of it, before it draws the letters

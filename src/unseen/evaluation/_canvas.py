@@ -22,6 +22,11 @@ def require_matplotlib() -> None:
         ) from error
 
 
+def plain(text: str) -> str:
+    """Text to be drawn as it is: dollars would make matplotlib read what is between them as a formula."""
+    return text.replace("$", r"\$")
+
+
 def canvas(width: float, height: float, columns: int = 1) -> tuple[Figure, Any]:
     """A figure with bare axes: white, two soft spines, no more."""
     require_matplotlib()

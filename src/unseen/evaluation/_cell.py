@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 import numpy as np
+from joblib import parallel_config
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
@@ -127,7 +128,8 @@ def run_cell(cell: Cell, data: ExperimentData, plan: SearchPlan) -> CellResult:
 
     One thread, so that the bits do not depend on how many cells run at a time.
     """
-    with threadpool_limits(limits=1), warnings.catch_warnings():
+    # A worker of a cluster may have threads for more than one job.
+    with parallel_config(backend="sequential", n_jobs=1), threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the gap of a fit is in its record
         X = data.columns(cell.method, cell.backbone)
         train = training_view(X[data.is_train], data.Y[data.is_train], cell.split)
@@ -184,7 +186,8 @@ def _relations(cell: Cell, data: ExperimentData, columns: Sequence[int]) -> NDAr
 
 
 def _fit(model: ZeroShotTagger, cell: Cell, data: ExperimentData, source: str, train: View) -> ZeroShotTagger:
-    space, split = data.vectors[source], cell.split
+    split = cell.split
+    space = data.vectors[source].select([data.labels[column] for column in sorted(split.seen + split.unseen)])
     relations = _relations(cell, data, split.seen + split.unseen)
     seen, unseen = space.select(split.seen_names), space.select(split.unseen_names)
     return model.fit(train.X, train.Y, seen, unseen, relations)

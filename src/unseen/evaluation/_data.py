@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,37 @@ Matrices = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
+class SideBySide:
+    """Label vectors of several sources side by side, each centred over the labels in use and of unit length.
+
+    `select` says which labels are in use: the mean over all of them would tell a search on the seen labels
+    something of the unseen ones.
+
+    Attributes
+    ----------
+    parts : tuple of LabelSpace
+        The sources, of the same labels.
+    """
+
+    parts: tuple[LabelSpace, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All labels."""
+        return self.parts[0].names
+
+    @property
+    def vectors(self) -> NDArray[Any]:
+        """Vectors of all labels, in use together."""
+        return self.select(self.names).vectors
+
+    def select(self, names: Sequence[str]) -> LabelSpace:
+        """Vectors of some labels, in use together."""
+        first, *others = (part.select(names).centered().normalized() for part in self.parts)
+        return first.beside(*others)
+
+
+@dataclass(frozen=True, eq=False)
 class ExperimentData:
     """All that an experiment looks at.
 
@@ -37,7 +68,7 @@ class ExperimentData:
         Images to learn from; the others test.
     features : mapping of str to array of shape (n_images, n_features)
         By backbone; the first is the one of the tables.
-    vectors : mapping of str to LabelSpace
+    vectors : mapping of str to LabelSpace or SideBySide
         By source; vectors of the labels, the first for the tables.
     logits : mapping of str to array of shape (n_images, n_classes)
         Class scores of some of the backbones.
@@ -52,7 +83,7 @@ class ExperimentData:
     Y: NDArray[Any]
     is_train: NDArray[np.bool_]
     features: Matrices
-    vectors: Mapping[str, LabelSpace]
+    vectors: Mapping[str, LabelSpace | SideBySide]
     logits: Matrices = field(default_factory=dict)
     classes: Mapping[str, BackboneKnowledge] = field(default_factory=dict)
     relations: Matrices = field(default_factory=dict)

@@ -10,13 +10,16 @@ A part that is finished is written to the store at once: a run that was stopped 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count, islice
+from math import comb
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
 from numpy.typing import ArrayLike
 from scipy import stats
 
@@ -132,14 +135,14 @@ class Experiment:
 
 
 def class_splits(main: ClassSplit, n_random: int, seed: int) -> dict[str, ClassSplit]:
-    """The main split and ``n_random`` random ones of the same labels, by name.
+    """The main split and up to ``n_random`` random ones of the same labels, all different, by name.
 
     Parameters
     ----------
     main : ClassSplit
         Such as the paper's, `unseen.evaluation.protocol.alternating_split`. Random ones have as many seen labels.
     n_random : int
-        How many.
+        How many; of few labels there may not be as many.
     seed : int
         The same seed gives the same splits, and more of them begin with the fewer.
 
@@ -147,13 +150,18 @@ def class_splits(main: ClassSplit, n_random: int, seed: int) -> dict[str, ClassS
     -------
     dict of str to ClassSplit
     """
-    splits = {MAIN: main}
     used = sorted(main.seen + main.unseen)
     names = [main.names[column] for column in used]
-    for i in range(check_count(n_random, "n_random", low=0)):
-        drawn = random_split(names, len(main.seen), np.random.RandomState([seed, i]))
+    wanted = min(check_count(n_random, "n_random", low=0), comb(len(used), len(main.seen)) - 1)
+    splits = {MAIN: main}
+    known = {frozenset(main.seen)}
+    draws = count()
+    while len(splits) <= wanted:
+        drawn = random_split(names, len(main.seen), np.random.RandomState([seed, next(draws)]))
         seen, unseen = (tuple(used[j] for j in side) for side in (drawn.seen, drawn.unseen))
-        splits[f"random {i + 1}"] = replace(main, seen=seen, unseen=unseen)
+        if frozenset(seen) not in known:
+            known.add(frozenset(seen))
+            splits[f"random {len(splits)}"] = replace(main, seen=seen, unseen=unseen)
     return splits
 
 
@@ -205,6 +213,11 @@ def run_experiment(
     for name, split in splits.items():
         if split.names != data.labels:
             raise ValueError(f"splits: {name!r} splits other labels than those of the data, or in another order.")
+        if search and len(split.seen) < 2:
+            raise ValueError(
+                f"splits: {name!r} has one seen label, and a search holds out half of them. Pass more, or do "
+                f"without: search=False, or --no-search."
+            )
     left_out = {method.name: why for method in methods if (why := data.lacks(method)) is not None}
     runnable = [method for method in methods if method.name not in left_out]
     if not runnable:
@@ -255,7 +268,7 @@ def run_cells(
         reporter.step(len(cells) - len(missing), len(cells))
     jobs = (delayed(_run)(key, cell, data, plan) for key, cell in missing.items())
     done = len(cells) - len(missing)
-    for key, result in Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)(jobs):
+    for key, result in _as_they_come(jobs, n_jobs):
         kept.save(key, result.to_content())
         results[key] = result
         done += 1
@@ -310,6 +323,18 @@ def is_blind(data: ExperimentData, split: ClassSplit, seed: int = 0) -> bool:
     rows = np.arange(len(shuffled))[:, None]  # stands for the features: which images are taken
     views = [training_view(rows[data.is_train], Y[data.is_train], split) for Y in (data.Y, shuffled)]
     return all(fingerprint(a) == fingerprint(b) for a, b in zip(*((v.X, v.Y) for v in views), strict=True))
+
+
+def _as_they_come(jobs: Iterator[Any], n_jobs: int | None) -> Iterator[tuple[str, CellResult]]:
+    """Results, each as soon as joblib gives it."""
+    backend, _ = get_active_backend()
+    if backend.supports_return_generator:
+        yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)(jobs)
+        return
+    # Ray's returns all results in the end: it is given a few jobs at a time, or a stop would lose everything.
+    parallel, few = Parallel(n_jobs=n_jobs, batch_size=1), 2 * effective_n_jobs(n_jobs)
+    while part := list(islice(jobs, few)):
+        yield from parallel(part)
 
 
 def _run(key: str, cell: Cell, data: ExperimentData, plan: SearchPlan) -> tuple[str, CellResult]:

@@ -30,6 +30,7 @@ from unseen.evaluation._canvas import (
     SOFT,
     WASH,
     canvas,
+    plain,
     require_matplotlib,
 )
 from unseen.persistence import write_atomically
@@ -73,9 +74,10 @@ def objective_traces(traces: Mapping[str, ArrayLike], lower_bound: float) -> Fig
     styles = zip(cycle((ORANGE, BLUE, GREEN, PURPLE)), cycle("os^D"), strict=False)
     for (name, trace), (colour, marker), height in zip(values.items(), styles, heights, strict=False):
         steps = np.arange(1, trace.size + 1)
-        axes.plot(steps, trace, color=colour, marker=marker, ms=3.8, lw=1.6, label=name)
+        axes.plot(steps, trace, color=colour, marker=marker, ms=3.8, lw=1.6, label=plain(name))
         axes.annotate(
-            f"{name}\nends at {trace[-1]:,.4g}", (trace.size, trace[-1]), (trace.size + 0.035 * longest, height),
+            f"{plain(name)}\nends at {trace[-1]:,.4g}", (trace.size, trace[-1]),
+            (trace.size + 0.035 * longest, height),
             color=colour, fontsize=SMALL, va="center", linespacing=1.25,
         )  # fmt: skip
     axes.set_xticks(_integer_ticks(longest))
@@ -122,7 +124,7 @@ def contributions(explanation: Explanation, most: int = 8) -> Figure:
     axes.set(ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)), xticks=[])
     low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
     axes.set_xlim(low - (0.26 if low < 0 else 0.02) * reach, high + (0.22 if high > 0 else 0.02) * reach)
-    axes.set_yticklabels([name for name, _ in rows], fontsize=SMALL, color=INK)
+    axes.set_yticklabels([plain(name) for name, _ in rows], fontsize=SMALL, color=INK)
     axes.tick_params(length=0)
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unseen.evaluation._canvas import BLUE, INK, LINE, NORMAL, ORANGE, SMALL, SOFT, canvas
+from unseen.evaluation._canvas import BLUE, INK, LINE, NORMAL, ORANGE, SMALL, SOFT, canvas, plain
 from unseen.evaluation._placement import place_names
 
 if TYPE_CHECKING:
@@ -45,13 +45,14 @@ def label_map(maps: Mapping[str, ArrayLike], names: Sequence[str], seen: ArrayLi
             f"names: {len(names)} names for vectors of shapes {[part.shape for part in vectors]}, seen of shape "
             f"{is_seen.shape}. Pass one row, name and flag a label."
         )
+    written = [plain(name) for name in names]
     figure, every = canvas(5.3 * max(len(maps), 1.4), 5.3, columns=len(maps))
     every = every if len(maps) > 1 else [every]
     planes = [_principal_plane(part) for part in vectors]
     points = [_turned(plane, onto=planes[0][0]) for plane, _ in planes]
     for axes, placed, (_, share), part, title in zip(every, points, planes, vectors, maps, strict=True):
         _draw_map(axes, placed, _nearest_seen(part, is_seen), is_seen)
-        axes.set_title(f"{title}\n", loc="left", fontsize=NORMAL + 1, color=INK, fontweight="bold")
+        axes.set_title(f"{plain(title)}\n", loc="left", fontsize=NORMAL + 1, color=INK, fontweight="bold")
         axes.text(
             0, 1.02, f"two of the directions: {share:.0%} of the variance", transform=axes.transAxes,
             fontsize=SMALL, color=SOFT,
@@ -63,7 +64,7 @@ def label_map(maps: Mapping[str, ArrayLike], names: Sequence[str], seen: ArrayLi
     figure.draw_without_rendering()  # fixes the layout, in which the names are then placed
     figure.set_layout_engine("none")
     for axes, placed in zip(every, points, strict=True):
-        place_names(axes, placed, names, [BLUE if known else ORANGE for known in is_seen], SMALL)
+        place_names(axes, placed, written, [BLUE if known else ORANGE for known in is_seen], SMALL)
     return figure
 
 
@@ -92,9 +93,9 @@ def relation_map(relations: ArrayLike, names: Sequence[str], n_seen: int) -> Fig
     size = min(max(3.2 + 0.24 * len(names), 4.6), 16.0)
     figure, axes = canvas(size + 0.8, size)
     image = axes.imshow(R, cmap="Blues", vmin=0.0, interpolation="nearest")
-    ticks = range(len(names))
-    axes.set_xticks(ticks, names, rotation=90)
-    axes.set_yticks(ticks, names)
+    ticks, written = range(len(names)), [plain(name) for name in names]
+    axes.set_xticks(ticks, written, rotation=90)
+    axes.set_yticks(ticks, written)
     for label, position in zip([*axes.get_xticklabels(), *axes.get_yticklabels()], [*ticks, *ticks], strict=True):
         label.set_color(BLUE if position < n_seen else ORANGE)
     if 0 < n_seen < len(names):

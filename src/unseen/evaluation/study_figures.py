@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unseen.evaluation._canvas import BLUE, GREEN, INK, NORMAL, ORANGE, PURPLE, SMALL, SOFT, WASH, canvas
+from unseen.evaluation._canvas import BLUE, GREEN, INK, NORMAL, ORANGE, PURPLE, SMALL, SOFT, WASH, canvas, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,7 +89,7 @@ def intervals(rows: Mapping[str, tuple[float, float]], title: str, marked: Seque
         width = half if np.isfinite(half) else 0.0
         axes.errorbar(mean, i, xerr=width, color=colour, marker=marker, ms=6, lw=1.8, capsize=3)
     axes.set(ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)))
-    axes.set_yticklabels(list(rows), fontsize=SMALL, color=INK)
+    axes.set_yticklabels([plain(name) for name in rows], fontsize=SMALL, color=INK)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", color=WASH, lw=1.0)
     axes.set_axisbelow(True)
@@ -123,8 +123,10 @@ def label_grid(values: ArrayLike, labels: Sequence[str], methods: Sequence[str],
         if np.isfinite(table[i, j]):
             colour = "white" if table[i, j] > 70.0 else INK
             axes.text(j, i, f"{table[i, j]:.0f}", ha="center", va="center", fontsize=SMALL, color=colour)
-    axes.set_xticks(range(len(methods)), methods, rotation=35, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(len(labels)), labels)
+    axes.set_xticks(
+        range(len(methods)), [plain(name) for name in methods], rotation=35, ha="right", rotation_mode="anchor"
+    )
+    axes.set_yticks(range(len(labels)), [plain(name) for name in labels])
     for tick in (*axes.get_xticklabels(), *axes.get_yticklabels()):
         tick.set_color(INK)
     axes.tick_params(length=0)
@@ -141,8 +143,8 @@ def _draw(axes: Any, panel: Panel) -> None:
         halves = np.zeros(len(places)) if curve.halves is None else np.nan_to_num(np.array(curve.halves))
         axes.errorbar(
             places, curve.heights, yerr=halves if halves.any() else None, color=colour, marker=marker, ms=5,
-            lw=1.2 if curve.faint else 1.8, ls=(0, (4, 2)) if curve.faint else "-", capsize=3, label=curve.name,
-            mfc="white" if curve.faint else colour,
+            lw=1.2 if curve.faint else 1.8, ls=(0, (4, 2)) if curve.faint else "-", capsize=3,
+            label=plain(curve.name), mfc="white" if curve.faint else colour,
         )  # fmt: skip
         drawn += [*(np.array(curve.heights) - halves), *(np.array(curve.heights) + halves)]
     low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))

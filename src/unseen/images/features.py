@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +17,7 @@ from unseen.images import _feature_files as files
 from unseen.images._feature_files import Problem
 from unseen.images._feature_metadata import FORMAT
 from unseen.images._feature_store import is_being_finished
+from unseen.images._foreign_features import read_foreign, reason
 from unseen.images.imagenet import class_names as imagenet_names
 from unseen.validation import listed
 
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
     from unseen.images._backbone import Backbone
 
 __all__ = ["FeatureSet", "extract_features", "open_features"]
-
-_FEATURE_KEYS = ("features", "X")
-_LOGIT_KEYS = ("logits", "imagenet_logits")
-_ID_KEYS = ("paths", "path", "image_id", "image_ids", "ids", "id")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +45,8 @@ class FeatureSet:
         Names of the columns of ``logits``, if they are known.
     problems : tuple of (path, reason)
         Files that could not be read and have no row.
+    has_names : bool
+        Whether the file said which images these are; if not, ``paths`` are "0", "1", ...
     """
 
     paths: tuple[str, ...]
@@ -58,6 +55,7 @@ class FeatureSet:
     backbone: dict[str, Any] = field(default_factory=dict)
     class_names: tuple[str, ...] | None = None
     problems: tuple[Problem, ...] = ()
+    has_names: bool = True
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -187,8 +185,9 @@ def open_features(path: str | Path, ids: Sequence[str] | None = None) -> Feature
 
     - A folder: the arrays are memory-mapped, nothing is loaded.
     - A ``.npz`` file: ``features`` (or ``X``), one row an image; ``image_id`` (or ``paths``, ``ids``); and, if
-      there are any, ``logits`` or ``imagenet_logits``. float16 becomes float32.
+      there are any, ``logits`` or ``imagenet_logits``. float16 and whole numbers become float32.
     - A ``.npy`` file: a matrix, one row an image, memory-mapped; images are identified by `ids`.
+    - A ``.csv`` or ``.tsv`` file: a line of column names, then a line an image: what identifies it, its features.
 
     Parameters
     ----------
@@ -215,16 +214,10 @@ def open_features(path: str | Path, ids: Sequence[str] | None = None) -> Feature
         raise FileNotFoundError(
             f"path: there are no features {str(path)!r}. Make them: unseen features IMAGES -o DIR."
         )
-    arrays = _load(path)
-    X = _matrix(arrays, _FEATURE_KEYS, path)
-    if X is None:
-        raise ValueError(
-            f"path: {str(path)!r} has no array 'features' or 'X', only {listed(list(arrays)) or 'nothing'}."
-        )
-    names = ids if ids is not None else next((arrays[key] for key in _ID_KEYS if key in arrays), np.arange(len(X)))
-    logits = _matrix(arrays, _LOGIT_KEYS, path)
-    classes = imagenet_names() if "imagenet_logits" in arrays else None
-    return FeatureSet(_check_ids(names, len(X), path), X, logits, class_names=classes)
+    found = read_foreign(path, ids)
+    classes = imagenet_names() if found.of_imagenet else None
+    names = found.ids or tuple(map(str, range(len(found.X))))
+    return FeatureSet(names, found.X, found.logits, class_names=classes, has_names=found.ids is not None)
 
 
 def _open_folder(folder: Path) -> FeatureSet:
@@ -247,7 +240,7 @@ def _open_folder(folder: Path) -> FeatureSet:
         problems = tuple(files.read_problems(folder / files.PROBLEMS))
     except (ValueError, LookupError, TypeError, AttributeError, EOFError) as error:
         raise ValueError(
-            f"path: a file in {str(folder)!r} is damaged ({_reason(error)}). Make the features again."
+            f"path: a file in {str(folder)!r} is damaged ({reason(error)}). Make the features again."
         ) from error
     if version != FORMAT:
         raise ValueError(f"path: {str(folder)!r} has format {version}, this version of unseen reads {FORMAT}.")
@@ -255,49 +248,3 @@ def _open_folder(folder: Path) -> FeatureSet:
         raise ValueError(f"path: the files in {str(folder)!r} do not fit together. Make the features again.")
     names = None if classes is None else tuple(classes)
     return FeatureSet(paths, X, logits, metadata, names, problems)
-
-
-def _load(path: Path) -> dict[str, NDArray[Any]]:
-    """Arrays of a file by name; those of a zip archive are loaded, a single one is memory-mapped."""
-    try:
-        content = np.load(path, mmap_mode="r", allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            return {"features": content}
-        with content as archive:
-            wanted = {*_FEATURE_KEYS, *_LOGIT_KEYS, *_ID_KEYS}
-            return {name: archive[name] if name in wanted else np.empty(0) for name in archive.files}
-    except (ValueError, OSError, EOFError, TypeError, AttributeError, BadZipFile) as error:
-        raise ValueError(
-            f"path: {str(path)!r} cannot be read as features ({_reason(error)}). Pass a folder that unseen "
-            f"features made, or a .npz or .npy file without pickled objects."
-        ) from error
-
-
-def _reason(error: Exception) -> str:
-    """Say what is wrong with a file; not NumPy's advice to load pickled objects, which are programs."""
-    return "it is no NumPy file, or holds pickled objects" if "pickle" in str(error) else str(error)
-
-
-def _matrix(arrays: dict[str, NDArray[Any]], keys: Sequence[str], path: Path) -> NDArray[Any] | None:
-    key = next((key for key in keys if key in arrays), None)
-    if key is None:
-        return None
-    values = arrays[key]
-    if values.ndim != 2 or not values.size or values.dtype.kind != "f":
-        raise ValueError(
-            f"path: {key!r} in {str(path)!r} has shape {values.shape} and type {values.dtype}. "
-            f"It should be a matrix of real numbers, one row an image."
-        )
-    return values.astype(np.float32) if values.dtype == np.float16 else values
-
-
-def _check_ids(names: Any, n_images: int, path: Path) -> tuple[str, ...]:
-    ids = tuple(map(str, np.asarray(names).ravel().tolist()))
-    if len(ids) != n_images:
-        raise ValueError(
-            f"ids: {len(ids):,} for the {counted(n_images, 'image')} of {str(path)!r}. Pass one an image."
-        )
-    if len(set(ids)) != n_images:
-        repeated = [name for name, count in Counter(ids).items() if count > 1]
-        raise ValueError(f"ids: {listed(repeated)} more than once in {str(path)!r}. Give every image its own.")
-    return ids

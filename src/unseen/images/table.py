@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -13,6 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unseen.images._table_rows import Row, table_rows, wrong
 from unseen.images.annotations import LIST_COLUMNS, NO_LABELS, PAIR_COLUMNS, Annotations
 from unseen.validation import check_choice, listed
 
@@ -21,7 +20,6 @@ __all__ = ["read_table"]
 Form = Literal["auto", "lists", "pairs", "columns"]
 
 _IMAGE_COLUMNS = ("path", "image", "image_id", "image_path", "file", "file_name", "filename", "id")
-_DELIMITERS = (",", "\t", ";")
 _SEPARATORS = (";", "|", ",")
 _UNKNOWN = 2  # stands for NaN until the matrix is whole, so that it takes a byte a cell
 _CELLS = {
@@ -29,8 +27,6 @@ _CELLS = {
     "": _UNKNOWN, "?": _UNKNOWN, "nan": _UNKNOWN, "NaN": _UNKNOWN,
 }  # fmt: skip
 _TRISTATE = {"1": 1, "-1": 0, "": _UNKNOWN, "?": _UNKNOWN}
-
-Row = tuple[int, list[str]]  # with its line in the file
 
 
 class _Header(NamedTuple):
@@ -93,48 +89,15 @@ def read_table(
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"path: there is no file {str(path)!r}. Pass a table in CSV or TSV.")
-    with _rows(path) as rows:
+    with table_rows(path) as rows:
         header = _read_header(path, rows, ignore)
         found = _form(header) if form == "auto" else form
         if found == "columns":
             return _read_columns(path, header, rows, tristate)
         if len(header.labels) != 1:
             names = [header.names[i] for i in header.labels]
-            raise _wrong(path, 1, f"the columns {listed(names)}, where the form {found!r} has one", "Use ignore.")
+            raise wrong(path, 1, f"the columns {listed(names)}, where the form {found!r} has one", "Use ignore.")
         return _read_mentions(path, header, rows, found, separator)
-
-
-@contextmanager
-def _rows(path: Path) -> Iterator[Iterator[Row]]:
-    """Rows that are not blank, with their lines; what goes wrong on the way is told in terms of the file."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            first = file.readline()
-            delimiter = max(_DELIMITERS, key=first.count)
-            file.seek(0)
-            reader = csv.reader(file, delimiter=delimiter, strict=True)
-            yield ((reader.line_num, row) for row in reader if any(cell.strip() for cell in row))
-    except UnicodeDecodeError:
-        raise _not_utf8(path) from None
-    except csv.Error as error:
-        raise ValueError(
-            f"path: {str(path)!r}, line {reader.line_num}: {error}. Mend its quotation marks."
-        ) from None
-
-
-def _not_utf8(path: Path) -> ValueError:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                byte = line[error.start]
-                return _wrong(path, number, f"byte 0x{byte:02x} is no UTF-8", "Save the file in UTF-8.")
-    return ValueError(f"path: {str(path)!r} is not in UTF-8. Save the file in UTF-8.")
-
-
-def _wrong(path: Path, line: int, what: str, advice: str) -> ValueError:
-    return ValueError(f"path: {str(path)!r}, line {line}: {what}. {advice}")
 
 
 def _read_header(path: Path, rows: Iterator[Row], ignore: Sequence[str]) -> _Header:
@@ -144,21 +107,21 @@ def _read_header(path: Path, rows: Iterator[Row], ignore: Sequence[str]) -> _Hea
         raise ValueError(f"path: {str(path)!r} is empty. Pass a table with a first line such as path,labels.")
     if names[0].lower() not in _IMAGE_COLUMNS:
         advice = f"Begin with a line of column names, the first of them one of {', '.join(_IMAGE_COLUMNS)}."
-        raise _wrong(path, line, f"the first column is called {names[0]!r}", advice)
+        raise wrong(path, line, f"the first column is called {names[0]!r}", advice)
     unnamed = [i + 1 for i, name in enumerate(names) if not name]
     if unnamed:
-        raise _wrong(path, line, f"column {unnamed[0]} has no name", "Name every column.")
+        raise wrong(path, line, f"column {unnamed[0]} has no name", "Name every column.")
     # The first column is known by its place, so that a label may have its name: 'path' is a tag of NUS-WIDE.
     repeated = [name for name, count in Counter(names[1:]).items() if count > 1]
     if repeated:
-        raise _wrong(path, line, f"{listed(repeated)} names more than one column", "Give each a name of its own.")
+        raise wrong(path, line, f"{listed(repeated)} names more than one column", "Give each a name of its own.")
     unknown = [name for name in ignore if name not in names[1:]]
     if unknown:
-        raise _wrong(path, line, f"there is no column {listed(unknown)} to ignore", "Name columns of the file.")
+        raise wrong(path, line, f"there is no column {listed(unknown)} to ignore", "Name columns of the file.")
     small = [name.lower() for name in names]
     labels = [i for i in range(1, len(names)) if small[i] not in NO_LABELS and names[i] not in ignore]
     if not labels:
-        raise _wrong(path, line, "there is no column of labels", "Add a column 'labels', or one a label.")
+        raise wrong(path, line, "there is no column of labels", "Add a column 'labels', or one a label.")
     return _Header(names, small.index("split") if "split" in small else None, labels)
 
 
@@ -173,10 +136,10 @@ def _form(header: _Header) -> Form:
 def _image(path: Path, header: _Header, line: int, row: list[str]) -> str:
     if len(row) != len(header.names):
         advice = "Put cells that hold the separator into quotation marks."
-        raise _wrong(path, line, f"{len(row)} cells for {len(header.names)} columns", advice)
+        raise wrong(path, line, f"{len(row)} cells for {len(header.names)} columns", advice)
     image = row[0].strip()
     if not image:
-        raise _wrong(path, line, f"the column {header.names[0]!r} is empty", "Name the image.")
+        raise wrong(path, line, f"the column {header.names[0]!r} is empty", "Name the image.")
     return image
 
 
@@ -195,7 +158,7 @@ def _read_columns(path: Path, header: _Header, rows: Iterator[Row], tristate: st
     for line, row in rows:
         image = _image(path, header, line, row)
         if lines.setdefault(image, line) != line:
-            raise _wrong(path, line, f"{image!r} is already in line {lines[image]}", "Keep one row an image.")
+            raise wrong(path, line, f"{image!r} is already in line {lines[image]}", "Keep one row an image.")
         try:
             cells += bytes([codes[row[i]] for i in header.labels])
         except KeyError:
@@ -219,7 +182,7 @@ def _code(path: Path, line: int, column: str, cell: str, codes: dict[str, int]) 
         advice = "Pass tristate='absent' or 'unknown' for what 0 means in a table of 1, 0 and -1."
     elif "-1" in codes:
         advice = "Write 1, -1 or 0, since tristate is set."
-    raise _wrong(path, line, f"column {column!r} holds {cell!r}", advice)
+    raise wrong(path, line, f"column {column!r} holds {cell!r}", advice)
 
 
 def _read_mentions(
@@ -233,11 +196,11 @@ def _read_mentions(
     for line, row in rows:
         image = _image(path, header, line, row)
         if lines.setdefault(image, line) != line and form == "lists":
-            raise _wrong(path, line, f"{image!r} is already in line {lines[image]}", "Keep one row an image.")
+            raise wrong(path, line, f"{image!r} is already in line {lines[image]}", "Keep one row an image.")
         part = row[header.split].strip() if header.split is not None else ""
         if splits.setdefault(image, part) != part:
             was = f"{image!r} is in split {part!r}, but in {splits[image]!r} in line {lines[image]}"
-            raise _wrong(path, line, was, "Give an image one split.")
+            raise wrong(path, line, was, "Give an image one split.")
         cells.append((image, line, row[column].strip()))
     _need_rows(path, lines)
     _refuse_numbers(path, header.names[column], [cell for *_, cell in cells], form)
@@ -272,5 +235,5 @@ def _separator(path: Path, cells: list[tuple[str, int, str]]) -> str:
     if len(used) > 1:
         (one, at), (other, there) = sorted(used.items(), key=lambda item: item[1])[:2]
         what = f"labels are separated by {other!r}, but by {one!r} in line {at}"
-        raise _wrong(path, there, what, "Pass separator to say which it is.")
+        raise wrong(path, there, what, "Pass separator to say which it is.")
     return next(iter(used), _SEPARATORS[0])
