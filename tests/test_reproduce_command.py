@@ -303,6 +303,7 @@ def test_without_hit_counts_taep_c_is_left_out_with_a_note(tmp_path):
     found = room.reproduce(loaded, tmp_path / "out", methods=QUICK, n_splits=0, search=False)
     assert "TAEP-C" not in {method.name for method in found.experiment.methods}
     assert "TAEP-C is left out" in (found.folder / "results.md").read_text()
+    assert claims_room.claims_table(found).columns == ("claim", "difference", "protocol", "main split")
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,16 @@ def test_images_are_joined_by_what_the_file_calls_them_even_if_these_are_numbers
     X = np.array([[10.0], [11.0], [12.0]], dtype=np.float32)
     np.savez(tmp_path / "f.npz", features=X, image_id=np.arange(3))
     assert rows_of(tmp_path / "f.npz", ["2", "0", "1"]) == ([12.0, 10.0, 11.0], [])
-    with pytest.raises(ValueError, match=r"--features: .*3 of 3 have no features"):
+    with pytest.raises(ValueError, match=r"--features: .*3 of 3 annotated images have no features: '000000'"):
         rows_of(tmp_path / "f.npz", ["000000", "000001", "000002"])
+
+
+def test_images_of_other_folders_are_other_images(tmp_path):
+    X = np.array([[10.0], [11.0]], dtype=np.float32)
+    np.savez(tmp_path / "f.npz", features=X, image_id=np.array(["/data/cats/1.jpg", "/data/cats/2.jpg"]))
+    assert rows_of(tmp_path / "f.npz", ["cats/2.jpg", "1"])[0] == [11.0, 10.0]
+    with pytest.raises(ValueError, match=r"2 of 2 .*'dogs/2.jpg', 'dogs/1.jpg'.* like '/data/cats/1.jpg'"):
+        rows_of(tmp_path / "f.npz", ["dogs/2.jpg", "dogs/1.jpg"])
 
 
 def test_a_file_that_names_no_images_is_taken_in_order_and_that_is_told(tmp_path):

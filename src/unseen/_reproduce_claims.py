@@ -72,19 +72,21 @@ def claims(result: Reproduction) -> list[Claim]:
 
 def claims_table(result: Reproduction) -> Table:
     """All differences with their intervals."""
-    rows = tuple(
-        (claim.title if i == 0 else "", d.what, d.protocol, f"{d.main:+.2f}", _points(d.splits), d.verdict)
-        for claim in claims(result)
-        for i, d in enumerate(claim.differences)
-    )
     n = len(result.experiment.random_splits)
-    return Table(
-        "The paper's claims: differences in MiAP",
-        ("claim", "difference", "protocol", "main split", counted(n, "random split"), "verdict"),
-        rows,
-        note="Points of MiAP, paired by split. 'above' and 'below': the 95 % interval of the mean excludes 0; "
-        "intervals are of one comparison each, not corrected for their number.",
-    )
+    rows = []
+    for claim in claims(result):
+        for i, d in enumerate(claim.differences):
+            over_splits = (_points(d.splits), d.verdict) if n else ()
+            rows.append((claim.title if i == 0 else "", d.what, d.protocol, f"{d.main:+.2f}", *over_splits))
+    more = (counted(n, "random split"), "verdict") if n else ()
+    note = "Points of MiAP."
+    if n:
+        note = (
+            "Points of MiAP, paired by split. 'above' and 'below': the 95 % interval of the mean excludes 0; "
+            "intervals are of one comparison each, not corrected for their number."
+        )
+    columns = ("claim", "difference", "protocol", "main split", *more)
+    return Table("The paper's claims: differences in MiAP", columns, tuple(rows), note=note)
 
 
 def _pairs(result: Reproduction, pairs: Sequence[tuple[str, str]]) -> tuple[Difference, ...]:

@@ -148,7 +148,7 @@ def _read_features(
                 f"it names no images, and has {len(found):,} rows for {len(annotations):,} of them. Pass a file "
                 f"with 'image_id'."
             )
-        rows = np.arange(len(found)) if in_order else found.rows(annotations.images)
+        rows = np.arange(len(found)) if in_order else _rows_of(annotations, found.paths)
     except (OSError, ValueError) as error:
         raise ValueError(f"--features: {str(path)!r}: {error}") from None
     if not found.has_names:
@@ -159,6 +159,20 @@ def _read_features(
     if found.logits is not None and found.class_names == class_names():
         logits = np.asarray(found.logits[rows], dtype=np.float32)
     return backbone, np.asarray(found.X[rows], dtype=np.float32), logits
+
+
+def _rows_of(annotations: Annotations, paths: Sequence[str]) -> NDArray[np.intp]:
+    """Row of each annotated image among the paths of features; folders must agree as far as both are given."""
+    places = annotations.rows_for(paths, missing="mark")
+    rows = np.full(len(annotations), -1, dtype=np.intp)
+    rows[places[places >= 0]] = np.flatnonzero(places >= 0)
+    missing = [annotations.images[i] for i in np.flatnonzero(rows < 0)]
+    if missing:
+        raise ValueError(
+            f"{len(missing):,} of {len(rows):,} annotated images have no features: {listed(missing)}. Those there "
+            f"are of images like {paths[0]!r}; folders must agree as far as both are given."
+        )
+    return rows
 
 
 def _look_up(
