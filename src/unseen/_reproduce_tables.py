@@ -76,13 +76,19 @@ def choice_table(result: Reproduction) -> Table:
     plan = result.experiment.plan
     note = (
         f"Held-out MiAP: mean over {2 * plan.halvings} folds, {plan.halvings} halvings of the seen labels, at "
-        f"most {plan.most_images} training images a fold."
+        f"most {plan.most_images} training images a fold.{_looser(result)}"
         if result.experiment.searched
         else "Nothing was searched."
     )
     columns = ("method", "track", "features, label vectors", "parameters", "settings", "held-out MiAP")
     chosen = "Chosen on the seen labels alone" if result.experiment.searched else "Parameters"
     return Table(f"{chosen}, main split", columns, tuple(rows), note=note)
+
+
+def _looser(result: Reproduction) -> str:
+    """Parameters that hold in the search only, in a sentence."""
+    parts = [f"{m.name} {describe(m.in_search)}" for m in result.experiment.methods if m.in_search]
+    return f" In the search alone: {'; '.join(parts)}." if parts else ""
 
 
 def strength_table(result: Reproduction) -> Table:
