@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from unseen import LabelSpace
 from unseen.cli import app
+from unseen.label_pages import read_names
 from unseen.persistence import HEADER, add_notes, read_notes
 from unseen.photos import PhotoTagger
 
@@ -403,3 +404,81 @@ def test_a_changed_backbone_is_refused(world, tmp_path):
     (tmp_path / "eye.toml").write_text(TOML.replace("64.0", "60.0"))
     out = run("tag", world / "photos" / "000.jpg", "-l", "red", "-m", tmp_path / "m.safetensors", code=2)
     assert "another preparation" in out
+
+
+def test_features_that_name_no_images_are_refused(world, tmp_path):
+    np.save(tmp_path / "bare.npy", np.load(world / "feats" / "features.npy"))
+    out = run(
+        "fit", tmp_path / "bare.npy", "--labels", world / "labels.csv", "--backbone", world / "eye.onnx",
+        "--vectors", world / "vectors.csv", "-o", tmp_path / "m.safetensors", code=2,
+    )  # fmt: skip
+    assert "do not say of which images they are" in out
+
+
+def test_options_that_would_do_nothing_are_refused(world, tmp_path):
+    common = ("fit", world / "feats", "--labels", world / "labels.csv", "--vectors", world / "vectors.csv",
+              "-o", tmp_path / "m.safetensors")  # fmt: skip
+    assert "Name them with --unseen" in run(*common, "--gamma", 1, code=2)
+    assert "Say where they are from with --source" in run(*common, "--lam", 1, code=2)
+
+
+def test_gamma_is_searched_only_if_it_matters(world, tmp_path):
+    (tmp_path / "labels.csv").write_text((world / "labels.csv").read_text())
+    out = run("fit", world / "feats", "--labels", tmp_path / "labels.csv", "--vectors", world / "vectors.csv",
+              "-o", tmp_path / "m.safetensors", "--search")  # fmt: skip
+    assert "beta = " in out
+    assert "gamma = " not in out
+
+
+def test_a_part_that_is_not_for_training_is_not_trained_on(world, tmp_path):
+    text = (world / "labels.csv").read_text().replace(",train,", ",test,")
+    (tmp_path / "labels.csv").write_text(text)
+    out = run("fit", world / "feats", "--labels", tmp_path / "labels.csv", "--vectors", world / "vectors.csv",
+              "-o", tmp_path / "m.safetensors", code=2)  # fmt: skip
+    assert "have 'test', and neither trainval nor train. Choose one, or all" in " ".join(out.split())
+
+
+def test_two_names_of_one_label_are_refused(world, tmp_path):
+    lines = ["path,red,Red"] + [f"{i:03d}.jpg,{i % 2},{(i + 1) % 2}" for i in range(40)]
+    (tmp_path / "twins.csv").write_text("\n".join(lines) + "\n")
+    out = run("fit", world / "feats", "--labels", tmp_path / "twins.csv", "--vectors", world / "vectors.csv",
+              "-o", tmp_path / "m.safetensors", code=2)  # fmt: skip
+    assert "'red' and 'Red' are the same label" in out
+
+
+def test_one_label_is_enough_to_learn(world, tmp_path):
+    lines = ["path,red"] + [f"{i:03d}.jpg,{int(i % 6 in (0, 3, 4))}" for i in range(42)]
+    (tmp_path / "one.csv").write_text("\n".join(lines) + "\n")
+    out = run("fit", world / "feats", "--labels", tmp_path / "one.csv", "--vectors", world / "vectors.csv",
+              "-o", tmp_path / "m.safetensors")  # fmt: skip
+    assert "Learned 1 label from 42 images." in out
+
+
+def test_features_that_have_changed_since_the_fit_are_told(world, tmp_path):
+    shutil.copytree(world / "photos", tmp_path / "photos")
+    run("features", tmp_path / "photos", "-o", tmp_path / "feats", "--backbone", world / "eye.onnx")
+    common = (tmp_path / "feats", "--labels", world / "labels.csv")
+    run("fit", *common, "--vectors", world / "vectors.csv", "-o", tmp_path / "m.safetensors")
+    evaluate = ("evaluate", *common, "-m", tmp_path / "m.safetensors", "--split", "all")
+    assert "fitted on 42 of these images" in " ".join(run(*evaluate).split())
+    for i in range(5):
+        (tmp_path / "photos" / f"{i:03d}.jpg").unlink()
+    run("features", tmp_path / "photos", "-o", tmp_path / "feats", "--backbone", world / "eye.onnx")
+    out = " ".join(run(*evaluate).split())
+    assert "The features have changed since the model was fitted on some of them" in out
+    assert "of these images: the figures" not in out
+
+
+def test_a_word_with_a_comma_stands_in_quotation_marks(world):
+    assert read_names('"salt, pepper", dog , "cat"', "--labels") == ["salt, pepper", "dog", "cat"]
+
+
+def test_photos_of_one_name_are_told_apart_on_a_page(world, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        paint(tmp_path / name / "1.jpg", ["red"], 0)
+    run("tag", tmp_path / "a", tmp_path / "b", "--labels", "red, green", "-m", world / "model.safetensors",
+        "-o", tmp_path / "page.html")  # fmt: skip
+    text = (tmp_path / "page.html").read_text()
+    assert "a/1.jpg" in text
+    assert "b/1.jpg" in text

@@ -199,3 +199,15 @@ def test_one_seen_label_cannot_be_centred_on_itself(data: TaggedScenes) -> None:
     with pytest.raises(ValueError, match=r"^seen: nothing is left of the vector of 'cat'.*Pass center=False"):
         TAEP().fit(data.X_train, data.Y_train[:, :1], one)
     assert TAEP(center=False, tol=1e-2).fit(data.X_train, data.Y_train[:, :1], one).label_names_ == ("cat",)
+
+
+def test_rows_of_another_order_are_refused():
+    data = make_tagged_scenes(40, 5)
+    index = [f"image {i}" for i in range(40)]
+    X = pd.DataFrame(data.X_train, index=index).rename(columns=str)
+    Y = pd.DataFrame(data.Y_train[:, data.seen], index=index)
+    with pytest.raises(ValueError, match=r"Y: its rows are those of X in another order.* Pass Y.loc\[X.index\]"):
+        TAEP().fit(X, Y[::-1], data.vectors[data.seen])
+    plain = TAEP(tol=0.1).fit(X, Y, data.vectors[data.seen])
+    other = TAEP(tol=0.1).fit(X, Y.reset_index(drop=True), data.vectors[data.seen])
+    np.testing.assert_array_equal(plain.decision_function(X), other.decision_function(X))

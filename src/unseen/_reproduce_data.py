@@ -93,17 +93,9 @@ def _read_annotations(sources: Sources) -> Annotations:
     year = year_of(sources.name)
     if sources.labels.is_dir() and year is not None:
         options["year"] = year
-    try:
-        if options.get("year") == 2012:  # its test annotations were never published: val is the test
-            return _joined(*(read_annotations(sources.labels, part, **options) for part in ("train", "val")))
-        return read_annotations(sources.labels, **options)
-    except ValueError as error:
-        if "tristate" not in str(error):
-            raise
-        raise ValueError(
-            f"--labels: {str(sources.labels)!r} holds 1, 0 and -1. Write 1 for present, 0 for absent, nothing for "
-            f"unknown."
-        ) from None
+    if options.get("year") == 2012:  # its test annotations were never published: val is the test
+        return _joined(*(read_annotations(sources.labels, part, **options) for part in ("train", "val")))
+    return read_annotations(sources.labels, **options)
 
 
 def _joined(first: Annotations, second: Annotations) -> Annotations:
@@ -142,7 +134,7 @@ def _read_features(
     """Name of the backbone, features and class logits, a row an annotated image."""
     try:
         found = open_features(path)
-        in_order = not found.has_names and not set(annotations.images) <= set(found.paths)
+        in_order = not found.has_names and set(annotations.images) != set(found.paths)
         if in_order and len(found) != len(annotations):
             raise ValueError(
                 f"it names no images, and has {len(found):,} rows for {len(annotations):,} of them. Pass a file "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ def read_names(given: str, option: str) -> list[str]:
     ----------
     given : str
         Path of a text file with a name a line (empty lines and lines that begin with ``#`` are passed over), or
-        names separated by commas.
+        names separated by commas; one that has a comma itself in quotation marks.
     option : str
         What the user typed it after, for error messages.
 
@@ -39,7 +40,7 @@ def read_names(given: str, option: str) -> list[str]:
     elif "," not in given and (given.endswith((".txt", ".csv")) or "/" in given):
         raise ValueError(f"{option}: there is no file {given!r}. Pass a file of names, or names with commas.")
     else:
-        names = [name.strip() for name in given.split(",")]
+        names = [name.strip() for name in next(csv.reader([given.replace("\n", " ")], skipinitialspace=True), [])]
     names = [name for name in names if name]
     if not names:
         raise ValueError(f"{option}: {given!r} holds no name. Write for example {option} 'dog, dining table'.")

@@ -47,7 +47,7 @@ class Evaluation:
     average_precision: tuple[float, ...]
     n_seen: int
     n_images: int
-    n_trained_on: int = 0
+    n_trained_on: int | None = 0
 
 
 def evaluate_photos(
@@ -90,10 +90,12 @@ def evaluate_photos(
     )
 
 
-def _n_shared(model: PhotoTagger, data: TrainingSet, folder: str | PathLike[str]) -> int:
-    """Number of images that a model was fitted on, if these are its training features."""
+def _n_shared(model: PhotoTagger, data: TrainingSet, folder: str | PathLike[str]) -> int | None:
+    """Number of images that a model was fitted on, if these are its features; None if they have changed since."""
     if model.training is None or Path(folder).resolve() != model.training.resolve():
         return 0
+    if not model.knows_training_images(data.features):
+        return None
     rows = model.training_rows
     return len(data.rows) if rows is None else len(np.intersect1d(data.rows, rows))
 

@@ -29,7 +29,7 @@ def picture(photo: PhotoTags, title: str = "", text: str = "") -> Picture:
     photo : PhotoTags
         A photo that could be read.
     title : str
-        Printed below it; its file name if empty.
+        Printed below it; its folder and file name if empty.
     text : str
         A sentence below the tags.
 
@@ -42,7 +42,7 @@ def picture(photo: PhotoTags, title: str = "", text: str = "") -> Picture:
     jpeg = io.BytesIO()
     image.save(jpeg, "JPEG", quality=80)
     tags = tuple((tag.name, f"{tag.score:+.2f}", tag.score > 0) for tag in photo.tags)
-    return Picture(jpeg.getvalue(), title or printable(PurePath(photo.path).name), tags, text)
+    return Picture(jpeg.getvalue(), title or printable("/".join(PurePath(photo.path).parts[-2:])), tags, text)
 
 
 def tags_page(pictures: Sequence[Picture]) -> Report:
@@ -124,7 +124,9 @@ def evaluation_tables(result: Evaluation) -> list[Table]:
         if summary is not None
     )
     note = f"In per cent. F1 and Hamming loss judge the {TOP} best tags of an image; of the last, less is better."
-    if result.n_trained_on:
+    if result.n_trained_on is None:
+        note += " The features have changed since the model was fitted on some of them: it may know these images."
+    elif result.n_trained_on:
         note += (
             f" The model was fitted on {result.n_trained_on:,} of these images: the figures are too good. Pass "
             f"other images, or another --split."

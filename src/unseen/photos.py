@@ -365,7 +365,7 @@ class PhotoTagger:
             return None, f"the training features {str(self.training)!r} are gone"
         features = open_features(self.training)
         paths = self._training_paths(features)
-        if self._training_images is not None and digest(paths) != self._training_images:
+        if not self.knows_training_images(features):
             return None, f"the training features {str(self.training)!r} have changed since"
         ((name, vector),) = label.items()
         own = {name: vector[: len(learned.label_center_)]}
@@ -375,6 +375,10 @@ class PhotoTagger:
         except ValueError:  # contributions that do not sum to the score
             return None, f"the training features {str(self.training)!r} have changed since"
         return tuple(Tag(paths[row], part) for row, part in why.images or ()), ""
+
+    def knows_training_images(self, features: FeatureSet) -> bool:
+        """Whether the features are those that the model was fitted on, the same images in the same rows."""
+        return self._training_images is None or digest(self._training_paths(features)) == self._training_images
 
     def _training_paths(self, features: FeatureSet) -> list[str]:
         """Names of the training images; fewer if the features have changed."""

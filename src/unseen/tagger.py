@@ -25,6 +25,7 @@ from unseen.validation import (
     check_names,
     check_relations,
     listed,
+    refuse_other_order,
     which_vectors,
 )
 
@@ -289,6 +290,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         )
 
     def _check_data(self, X: Any, Y: Any) -> tuple[Any, Annotations]:
+        refuse_other_order(X, Y)
         X = self._check_images(X, reset=True)
         return X, check_annotations(Y, X.shape[0])
 

@@ -16,7 +16,7 @@ from unseen.images.backbones import Backbone, open_backbone
 from unseen.images.features import FeatureSet, open_features
 from unseen.images.knowledge import backbone_knowledge
 from unseen.images.sources import read_annotations
-from unseen.labels.everyday import label_key
+from unseen.labels.everyday import label_key, refuse_twins
 from unseen.labels.relate import relate
 from unseen.labels.space import LabelSpace
 from unseen.photos import PhotoTagger, stack_inputs
@@ -107,7 +107,7 @@ def train(
     unseen : sequence of str
         Labels to transfer to, as far as they are known now. Annotations of them are not used.
     split : str, optional
-        Part of the annotations, or "all"; by default trainval or train, if there are parts.
+        Part of the annotations, or "all"; by default trainval or train, if they are divided into parts.
     classes : bool, default=True
         Add what the backbone's own classes say, if the features come with logits.
     backbone : str, optional
@@ -115,7 +115,7 @@ def train(
     sources : sequence of str
         Of relations between labels: see `unseen.labels.relate.relate`.
     search : bool, default=False
-        Choose beta and gamma on held-out annotated labels (`GRID`).
+        Choose beta on held-out annotated labels, and gamma if there are unseen labels (`GRID`).
     progress : callable(done, total), optional
         Of the search.
     **parameters
@@ -126,6 +126,10 @@ def train(
     Trained
         The model, the images it has learned from, and what the search found.
     """
+    grid = dict(GRID)
+    if not unseen:  # gamma weighs the unseen labels
+        parameters["gamma"] = 0.0
+        del grid["gamma"]
     opened = open_features(fspath(features))
     network = backbone_of(opened, backbone)
     data = match(opened, read_part(labels, split, ("trainval", "train")))
@@ -138,7 +142,7 @@ def train(
         inputs=inputs,
         unseen=unseen,
         relations=(lambda names: relate(names, sources).matrix) if sources else None,
-        grid=GRID if search else None,
+        grid=grid if search else None,
         folder=features,
         progress=progress,
     )
@@ -155,7 +159,7 @@ def read_part(labels: str | PathLike[str], split: str | None, usual: Sequence[st
     split : str or None
         A part, or "all".
     usual : sequence of str
-        What to take if none is asked for and there are several.
+        What to take if none is asked for; one of them must be there if the annotations are divided into parts.
 
     Returns
     -------
@@ -163,10 +167,13 @@ def read_part(labels: str | PathLike[str], split: str | None, usual: Sequence[st
     """
     annotations = read_annotations(labels)
     parts = dict.fromkeys(annotations.split or ())
-    if split is None and len(parts) > 1:
+    if split is None and parts:
         split = next((part for part in usual if part in parts), None)
         if split is None:
-            raise ValueError(f"split: the annotations have the parts {', '.join(parts)}. Choose one, or all.")
+            raise ValueError(
+                f"split: the annotations have {listed(list(parts))}, and neither {' nor '.join(usual)}. Choose "
+                f"one, or all."
+            )
     return annotations if split in (None, "all") else annotations.select(split=split)
 
 
@@ -187,8 +194,13 @@ def match(features: FeatureSet, annotations: Annotations) -> TrainingSet:
     Raises
     ------
     ValueError
-        If no image has both.
+        If no image has both, or the features do not say whose they are.
     """
+    if not features.has_names:
+        raise ValueError(
+            "features: they do not say of which images they are. Pass an .npz file with 'image_id' beside "
+            "'features', or open them with their names: open_features(path, ids=...)."
+        )
     places = annotations.rows_for(features.paths, missing="mark")
     rows = np.flatnonzero(places >= 0)
     if not len(rows):
@@ -344,6 +356,7 @@ def fit_photos(
     known = [name for name in data.annotations.labels if label_key(name) not in held_out]
     if not known:
         raise ValueError("unseen: all annotated labels are unseen ones. Leave some to learn from.")
+    refuse_twins([*known, *unseen])
     data = _with_known_labels(data, known)
     Y = data.annotations.select(labels=known).Y
     empty = [name for name, column in zip(known, Y.T, strict=True) if not (column == 1).any()]
@@ -354,6 +367,8 @@ def fit_photos(
     seen_labels = LabelSpace(known, vectors)
     unseen_labels = LabelSpace(unseen, vectors) if len(unseen) else None
     related = None if relations is None else np.asarray(relations([*known, *unseen]))
+    if len(known) + len(unseen) == 1:  # minus its mean, nothing would be left of the only vector
+        tagger.set_params(**{"first__center" if isinstance(tagger, Combination) else "center": False})
     X, found = data.columns(inputs), None
     if grid is not None:
         if isinstance(tagger, Combination):

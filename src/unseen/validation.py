@@ -100,7 +100,7 @@ def check_annotations(Y: Any, n_images: int) -> Annotations:
         raise ValueError("Y: fit requires y to be passed, but the target y is None. Pass one row an image.")
     names = axis_names(Y.columns, "Y") if hasattr(Y, "columns") else None
     try:
-        matrix = _as_matrix(Y)
+        matrix = as_matrix(Y)
     except ValueError as error:
         raise ValueError(f"Y: cannot be read as a matrix ({error}). Pass rows of equal length.") from None
     if matrix.shape[:1] != (n_images,):
@@ -116,7 +116,15 @@ def check_annotations(Y: Any, n_images: int) -> Annotations:
     return Annotations(T, names, None)
 
 
-def _as_matrix(Y: Any) -> NDArray[Any]:
+def refuse_other_order(X: Any, Y: Any) -> None:
+    """Raise a ValueError if X and Y are data frames of the same rows in another order."""
+    if not (hasattr(X, "loc") and hasattr(Y, "loc")) or len(X) != len(Y) or X.index.equals(Y.index):
+        return
+    if X.index.is_unique and X.index.sort_values().equals(Y.index.sort_values()):
+        raise ValueError("Y: its rows are those of X in another order, by their index. Pass Y.loc[X.index].")
+
+
+def as_matrix(Y: Any) -> NDArray[Any]:
     """``Y`` as an array; the missing values of pandas' own types become NaN."""
     if issparse(Y):
         return np.asarray(Y.toarray())

@@ -148,7 +148,7 @@ def test_vectors_side_by_side_are_centred_over_the_labels_in_use():
 
 def test_one_seen_label_cannot_be_searched_on(data):
     split = named_split(data.labels, data.labels[:1])
-    with pytest.raises(ValueError, match=r"'main split' has one seen label.*search=False, or --no-search"):
+    with pytest.raises(ValueError, match=r"'main split' has 1 seen label, .*search=False, or --no-search"):
         run_experiment(data, {MAIN: split}, SMALL[:1], plan=PLAN)
     assert run_experiment(data, {MAIN: split}, SMALL[:1], search=False).outcomes
 

@@ -1,11 +1,13 @@
 """The search finds what held-out labels say, and cannot see unseen ones."""
 
+import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 
 from unseen import TAEP, make_tagged_scenes
 from unseen.evaluation.search import class_holdout_search
+from unseen.rivals import DMP
 
 GRID = {"beta": [1.0, 1000.0], "rank": [2, 5]}
 
@@ -82,3 +84,20 @@ def test_annotations_are_read_as_fit_reads_them(scenes):
         class_holdout_search(
             TAEP(), grid, scenes.X_train, pd.DataFrame(Y, columns=names[::-1]), scenes.seen_labels
         )
+
+
+def test_two_labels_cannot_be_searched_on():
+    data = make_tagged_scenes(60, 5)
+    two = list(data.seen[:2])
+    with pytest.raises(ValueError, match=r"seen: 2 labels with a positive image. .* takes at least 3"):
+        class_holdout_search(DMP(), {"alpha": [1.0]}, data.X_train, data.Y_train[:, two], data.vectors[two])
+
+
+def test_unknown_annotations_of_pandas_are_read_as_fit_reads_them():
+    data = make_tagged_scenes(80, 5)
+    Y = data.Y_train[:, data.seen].astype(float)
+    Y[::7, 0] = np.nan
+    frame = pd.DataFrame(Y).astype("Int8")
+    given = data.X_train, data.vectors[data.seen]
+    expected = class_holdout_search(DMP(), {"alpha": [1.0, 10.0]}, given[0], Y, given[1])
+    assert class_holdout_search(DMP(), {"alpha": [1.0, 10.0]}, given[0], frame, given[1]) == expected

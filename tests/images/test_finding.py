@@ -69,7 +69,7 @@ def test_a_folder_without_permission_is_a_problem_and_not_the_end(tmp_path):
     ("file", "content", "message"),
     [
         (None, None, "there is no image in"),
-        ("t.csv", b"file\na.jpg\n", "has no column 'path', only 'file'"),
+        ("t.csv", b"name\na.jpg\n", "has no column 'path', only 'name'"),
         ("t.csv", b"", "has no column 'path', only no text"),
         ("t.txt", b"\xff\xfe\x00", "is no text in UTF-8"),
         ("t.txt", b"# nothing\n", "there is no image in"),
@@ -85,3 +85,16 @@ def test_sources_without_images_are_refused(tmp_path, file, content, message):
 def test_a_source_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="no file or folder"):
         find_images([tmp_path / "nowhere"])
+
+
+def test_a_file_under_two_spellings_counts_once(tmp_path, monkeypatch):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.jpg").write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    assert find_images(["photos", tmp_path / "photos", "photos/../photos/a.jpg"]).paths == ["photos/a.jpg"]
+
+
+@pytest.mark.parametrize("text", ["image;x\n a.jpg ;1\n", "x,path\n1,a.jpg\n", "file_name\na.jpg\n\n"])
+def test_lists_may_be_tables_like_those_of_annotations(tmp_path, text):
+    (tmp_path / "l.csv").write_text(text)
+    assert find_images(tmp_path / "l.csv").paths == [str(tmp_path / "a.jpg")]

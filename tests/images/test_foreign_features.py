@@ -97,3 +97,33 @@ def test_whether_an_archive_holds_features_is_told_without_reading_them(tmp_path
     np.savez(tmp_path / "b.npz", vectors=np.ones((2, 2)))
     (tmp_path / "c.npz").write_text("damaged: who opens it is to hear of it")
     assert [holds_features(tmp_path / f"{name}.npz") for name in "abc"] == [True, False, True]
+
+
+def test_logits_are_of_the_same_images(tmp_path):
+    np.savez(tmp_path / "a.npz", features=np.ones((3, 2)), imagenet_logits=np.ones((4, 1000)))
+    with pytest.raises(ValueError, match=r"features of 3 images and logits of 4. Save both of the same images"):
+        open_features(tmp_path / "a.npz")
+
+
+def test_ids_are_text_whatever_their_type(tmp_path):
+    for names, expected in (
+        (np.array([b"p1", b"p2"]), ("p1", "p2")),
+        (np.array([1.0, 2.0]), ("1", "2")),
+        (np.array([1.5, 2.0]), ("1.5", "2")),
+        (np.array([7, 8], dtype=np.uint16), ("7", "8")),
+    ):
+        np.savez(tmp_path / "a.npz", features=np.ones((2, 2)), image_id=names)
+        assert open_features(tmp_path / "a.npz").paths == expected
+
+
+def test_rows_that_are_no_numbers_are_named(tmp_path):
+    X = np.ones((4, 2))
+    X[2, 1] = np.nan
+    np.savez(tmp_path / "a.npz", features=X)
+    with pytest.raises(ValueError, match=r"'features' in .* is NaN or infinite in 1 row, first in row 2 from 0"):
+        open_features(tmp_path / "a.npz")
+
+
+def test_a_table_as_pandas_writes_it_may_have_numbers_for_names(tmp_path):
+    (tmp_path / "a.csv").write_text("image_id,0,1\nx,5,6\n")
+    assert open_features(tmp_path / "a.csv").X.tolist() == [[5, 6]]

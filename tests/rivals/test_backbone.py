@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -491,3 +492,18 @@ def test_without_training_too_labels_come_from_the_source_of_the_classes(data):
         BackboneKnowledge(CLASSES).without_training({"a": np.ones(3)})
     with pytest.raises(ValueError, match="class_vectors"):
         BackboneKnowledge().without_training(data.unseen_labels)
+
+
+def test_columns_in_another_order_than_the_classes_are_refused():
+    logits = pd.DataFrame(np.eye(3) * 4.0, columns=["a", "b", "c"])
+    classes = dict(zip("abc", np.eye(3), strict=True))
+    BackboneKnowledge(classes).fit(logits, np.eye(3), np.eye(3))
+    with pytest.raises(ValueError, match="X: its columns are the classes of class_vectors in another order"):
+        BackboneKnowledge(classes).fit(logits[["c", "b", "a"]], np.eye(3), np.eye(3))
+
+
+def test_probabilities_are_refused_when_they_are_to_be_scored():
+    logits = np.random.default_rng(0).normal(size=(20, 12)) * 3.0
+    model = BackboneKnowledge(np.eye(12)).fit(logits, np.eye(2)[np.arange(20) % 2], np.eye(12)[:2])
+    with pytest.raises(ValueError, match="X: its rows are probabilities"):
+        model.decision_function(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True))

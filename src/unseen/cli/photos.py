@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
+from unseen._wording import counted
 from unseen.terminal import check_output, one_line_errors, open_console, print_table, show_progress
 
 if TYPE_CHECKING:
@@ -64,17 +65,20 @@ def fit(
         typer.Option(help="Part of the annotations, or all; else trainval or train, if there are parts."),
     ] = None,
     source: _Sources = _NONE,
-    lam: Annotated[float, typer.Option(help="Weight of the relations.")] = 0.1,
+    lam: Annotated[float | None, typer.Option(help="Weight of the relations of --source; else 0.1.")] = None,
     classes: Annotated[bool, typer.Option(help="Let the backbone's own classes speak too, if it has any.")] = True,
     backbone: Annotated[
         str | None, typer.Option(help="What made the features, if their file does not say: see unseen features.")
     ] = None,
     search: Annotated[
-        bool, typer.Option("--search", help="Choose beta and gamma on held-out annotated labels: minutes.")
+        bool,
+        typer.Option(
+            "--search", help="Choose beta, with --unseen also gamma, on held-out annotated labels: minutes."
+        ),
     ] = False,
     rank: Annotated[int | None, typer.Option(min=1, help="Rank of the projection; else one a seen label.")] = None,
     beta: Annotated[float, typer.Option(help="Weight of the squared norm.")] = 10.0,
-    gamma: Annotated[float, typer.Option(help="Weight of the transfer to unseen labels.")] = 0.1,
+    gamma: Annotated[float | None, typer.Option(help="Weight of the transfer to --unseen; else 0.1.")] = None,
 ) -> None:
     """Learn annotated labels from features: what unseen tag needs to propose them, and any others."""
     console = open_console()
@@ -83,12 +87,18 @@ def fit(
         from unseen.training import train
 
         others = _names(unseen, "--unseen") if unseen else []
+        if gamma is not None and not others:
+            raise ValueError(
+                "--gamma: it weighs the transfer to labels that are known now. Name them with --unseen."
+            )
+        if lam is not None and not source:
+            raise ValueError("--lam: it weighs relations of labels. Say where they are from with --source.")
         with show_progress(console) as reporter:
             reporter.stage("choosing parameters on held-out labels, then fitting" if search else "fitting")
             trained = train(
                 features, labels, vectors=vectors, unseen=others, split=split, classes=classes, backbone=backbone,
                 sources=source, search=search, progress=reporter.step if search else None, rank=rank, beta=beta,
-                gamma=gamma, lam=lam,
+                gamma=0.1 if gamma is None else gamma, lam=0.1 if lam is None else lam,
             )  # fmt: skip
         trained.model.save(output)
         _print_fit(console, trained, output)
@@ -247,7 +257,8 @@ def _print_fit(console: Console, trained: Trained, output: Path) -> None:
 
     tagger, found = trained.model.tagger, trained.search
     n_images, n_other = len(trained.data.rows), len(trained.data.features) - len(trained.data.rows)
-    console.print(f"Learned {tagger.n_seen_} labels from {n_images:,} images. {certificate(tagger)}", markup=False)
+    what = f"{counted(tagger.n_seen_, 'label')} from {counted(n_images, 'image')}"
+    console.print(f"Learned {what}. {certificate(tagger)}", markup=False)
     if n_other or trained.data.n_unmatched:
         left_out = f"{n_other:,} images with features have no annotations of this part"
         console.print(

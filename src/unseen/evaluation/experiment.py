@@ -23,11 +23,13 @@ from joblib.parallel import get_active_backend
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from unseen._wording import counted
 from unseen.evaluation._cell import TOP, Cell, CellResult, SearchPlan, identity_error, run_cell
 from unseen.evaluation._cells import CellStore, code_fingerprint, fingerprint
 from unseen.evaluation._data import ExperimentData
 from unseen.evaluation._methods import METHODS, Given, Method
 from unseen.evaluation.protocol import ClassSplit, random_split, training_view
+from unseen.evaluation.search import FEWEST_LABELS
 from unseen.validation import check_count
 
 __all__ = [
@@ -213,10 +215,10 @@ def run_experiment(
     for name, split in splits.items():
         if split.names != data.labels:
             raise ValueError(f"splits: {name!r} splits other labels than those of the data, or in another order.")
-        if search and len(split.seen) < 2:
+        if search and len(split.seen) < FEWEST_LABELS:
             raise ValueError(
-                f"splits: {name!r} has one seen label, and a search holds out half of them. Pass more, or do "
-                f"without: search=False, or --no-search."
+                f"splits: {name!r} has {counted(len(split.seen), 'seen label')}, and a search, which hides half, "
+                f"needs {FEWEST_LABELS}. Pass more, or do without: search=False, or --no-search."
             )
     left_out = {method.name: why for method in methods if (why := data.lacks(method)) is not None}
     runnable = [method for method in methods if method.name not in left_out]

@@ -10,17 +10,20 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid
 
+from unseen._wording import counted
 from unseen.evaluation import metrics
 from unseen.evaluation.protocol import HoldoutFold, class_holdout, holdout_problem
 from unseen.tagger import ZeroShotTagger
-from unseen.validation import axis_names, check_count, check_labels, check_relations, listed
+from unseen.validation import as_matrix, axis_names, check_count, check_labels, check_relations, listed
 
 __all__ = ["SearchResult", "class_holdout_search"]
+
+
+FEWEST_LABELS = 3
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def class_holdout_search(
     X : array-like or CSR matrix of shape (n_images, n_features)
         Training features.
     Y : array-like of shape (n_images, n_seen)
-        Annotations of the seen labels; NaN = unknown.
+        Annotations of the seen labels; NaN = unknown. At least three labels must have a positive image.
     seen : labels
         The seen labels with their vectors, as in `ZeroShotTagger.fit`.
     relations : array-like of shape (n_seen, n_seen), optional
@@ -97,7 +100,13 @@ def class_holdout_search(
         raise ValueError(
             f"seen: its names ({listed(names)}) are not the columns of Y ({listed(columns)}), in their order."
         )
-    Y = Y.toarray() if issparse(Y) else np.asarray(Y)
+    Y = as_matrix(Y)
+    n_usable = int((Y == 1).any(axis=0).sum())
+    if n_usable < FEWEST_LABELS:
+        raise ValueError(
+            f"seen: {counted(n_usable, 'label')} with a positive image. A search hides half of them and ranks "
+            f"those: it takes at least {FEWEST_LABELS}, as to rank one label tells nothing."
+        )
     numbered = tuple(f"label {i}" for i in range(len(vectors)))
     R = None if relations is None else check_relations(relations, names or numbered)
     settings = list(ParameterGrid(grid))

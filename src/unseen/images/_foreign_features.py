@@ -42,6 +42,11 @@ def read_foreign(path: Path, ids: Sequence[str] | None) -> ForeignFeatures:
         )
     names = ids if ids is not None else next((arrays[key] for key in _ID_KEYS if key in arrays), None)
     logits = _matrix(arrays, _LOGIT_KEYS, path)
+    if logits is not None and len(logits) != len(X):
+        raise ValueError(
+            f"path: {str(path)!r} has features of {counted(len(X), 'image')} and logits of {len(logits):,}. Save "
+            f"both of the same images, in the same order."
+        )
     checked = None if names is None else _check_ids(names, len(X), path)
     return ForeignFeatures(checked, X, logits, "imagenet_logits" in arrays)
 
@@ -58,7 +63,8 @@ def holds_features(path: Path) -> bool:
 def _read_table(path: Path) -> dict[str, NDArray[Any]]:
     with table_rows(path) as rows:
         line, columns = next(rows, (1, []))
-        if len(columns) < 2 or all(_number(cell) is not None for cell in columns[1:]):
+        is_named = columns[:1] and columns[0].strip().lower() in _ID_KEYS
+        if len(columns) < 2 or not (is_named or any(_number(cell) is None for cell in columns[1:])):
             raise wrong(path, line, "no names of columns", "Begin with a line such as image_id,f0,f1,f2.")
         names, values = [], []
         for line, row in rows:
@@ -112,11 +118,24 @@ def _matrix(arrays: dict[str, NDArray[Any]], keys: Sequence[str], path: Path) ->
             f"path: {key!r} in {str(path)!r} has shape {values.shape} and type {values.dtype}. "
             f"It should be a matrix of real numbers, one row an image."
         )
+    if not isinstance(values, np.memmap):  # which is left on disk
+        bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+        if bad.size:
+            raise ValueError(
+                f"path: {key!r} in {str(path)!r} is NaN or infinite in {counted(bad.size, 'row')}, first in row "
+                f"{bad[0]} from 0. Make these again, or leave them out."
+            )
     return values if values.dtype.kind == "f" and values.dtype.itemsize >= 4 else values.astype(np.float32)
 
 
+def _as_text(name: Any) -> str:
+    if isinstance(name, bytes):
+        return name.decode("utf-8", "surrogateescape")
+    return str(int(name)) if isinstance(name, float) and name.is_integer() else str(name)
+
+
 def _check_ids(names: Any, n_images: int, path: Path) -> tuple[str, ...]:
-    ids = tuple(map(str, np.asarray(names).ravel().tolist()))
+    ids = tuple(_as_text(name) for name in np.asarray(names).ravel().tolist())
     if len(ids) != n_images:
         raise ValueError(
             f"ids: {len(ids):,} for the {counted(n_images, 'image')} of {str(path)!r}. Pass one an image."

@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unseen.images.finding import IMAGE_SUFFIXES
 from unseen.validation import listed
 
-__all__ = ["match_rows", "namesake"]
+__all__ = ["find_rows", "match_rows", "namesake"]
 
-_IMAGE_SUFFIXES = frozenset({"bmp", "gif", "jpeg", "jpg", "npy", "png", "tif", "tiff", "webp"})
+_IMAGE_SUFFIXES = frozenset(suffix.removeprefix(".") for suffix in IMAGE_SUFFIXES) | {"npy"}
 
 
 class _Match(NamedTuple):
@@ -30,9 +31,7 @@ _NO_MATCH = _Match(-1, _SAME_STEM)
 def match_rows(paths: Sequence[str], images: Sequence[str]) -> NDArray[np.int64]:
     """Row of ``images`` for each path, -1 for none, by the rules of `Annotations.rows_for`; with slashes only."""
     exact = {name: row for row, name in enumerate(images)}
-    by_stem: dict[str, list[int]] = defaultdict(list)
-    for row, name in enumerate(images):
-        by_stem[_stem(name)].append(row)
+    by_stem = _by_stem(images)
     return _best_rows(
         paths,
         [
@@ -42,9 +41,32 @@ def match_rows(paths: Sequence[str], images: Sequence[str]) -> NDArray[np.int64]
     )
 
 
+def find_rows(paths: Sequence[str], images: Sequence[str]) -> NDArray[np.intp]:
+    """Row of ``images`` for each path by itself, by the same rules; -1 for none, or if several fit."""
+    exact = {name: row for row, name in enumerate(images)}
+    by_stem = _by_stem(images)
+
+    def find(path: str) -> int:
+        if path in exact:
+            return exact[path]
+        try:
+            return _match(path, images, by_stem.get(_stem(path), [])).row
+        except ValueError:
+            return -1
+
+    return np.array([find(path) for path in paths], dtype=np.intp)
+
+
 def namesake(path: str, images: Sequence[str]) -> str | None:
     """First image with the same file name without suffix, whatever its folders."""
     return next((name for name in images if _stem(name) == _stem(path)), None)
+
+
+def _by_stem(images: Sequence[str]) -> dict[str, list[int]]:
+    rows: dict[str, list[int]] = defaultdict(list)
+    for row, name in enumerate(images):
+        rows[_stem(name)].append(row)
+    return rows
 
 
 def _match(path: str, images: Sequence[str], rows: list[int]) -> _Match:

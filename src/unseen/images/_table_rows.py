@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["Row", "table_rows", "wrong"]
+from unseen._delimiter import guess_delimiter
 
-_DELIMITERS = (",", "\t", ";")
+__all__ = ["Row", "table_rows", "wrong"]
 
 Row = tuple[int, list[str]]  # with its line in the file
 
@@ -20,7 +20,7 @@ def table_rows(path: Path) -> Iterator[Iterator[Row]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             first = file.readline()
-            delimiter = max(_DELIMITERS, key=first.count)
+            delimiter = guess_delimiter(first)
             file.seek(0)
             reader = csv.reader(file, delimiter=delimiter, strict=True)
             yield ((reader.line_num, row) for row in reader if any(cell.strip() for cell in row))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from unseen.images._feature_files import Problem
 from unseen.images._feature_metadata import FORMAT
 from unseen.images._feature_store import is_being_finished
 from unseen.images._foreign_features import read_foreign, reason
+from unseen.images._matching import find_rows
 from unseen.images.imagenet import class_names as imagenet_names
 from unseen.validation import listed
 
@@ -66,8 +66,9 @@ class FeatureSet:
     def rows(self, images: Iterable[str | Path]) -> NDArray[np.intp]:
         """Rows of images.
 
-        An image is found by its path as it is in ``paths``; if there is none, by its file name; and then by its
-        file name without the suffix. A name that several images share finds none of them.
+        An image is found by its path as it is in ``paths``; if there is none, by as much of the path as both give
+        (``1.jpg`` for ``cats/1.jpg``, but not ``dogs/1.jpg``); and then without the suffix of an image. A name
+        that several images share finds none of them.
 
         Parameters
         ----------
@@ -84,40 +85,14 @@ class FeatureSet:
             If some are not here, or a name fits several images; the message lists them.
         """
         names = [str(image) for image in images]
-        rows = [self._find(name) for name in names]
-        missing = [name for name, row in zip(names, rows, strict=True) if row is None]
+        rows = find_rows(names, self.paths)
+        missing = [name for name, row in zip(names, rows, strict=True) if row < 0]
         if missing:
             raise ValueError(
                 f"images: {len(missing):,} of {len(names):,} have no features, or share their name with another: "
                 f"{listed(missing)}. Name images as in the features, for example {self.paths[0]!r}."
             )
-        return np.array(rows, dtype=np.intp)
-
-    def _find(self, name: str) -> int | None:
-        if (row := self._by_path.get(name)) is not None:
-            return row
-        path = PurePath(name)
-        return self._by_name.get(path.name) if path.name in self._by_name else self._by_stem.get(path.stem)
-
-    @cached_property
-    def _by_path(self) -> dict[str, int]:
-        return {path: row for row, path in enumerate(self.paths)}
-
-    @cached_property
-    def _by_name(self) -> dict[str, int | None]:
-        return _index(PurePath(path).name for path in self.paths)
-
-    @cached_property
-    def _by_stem(self) -> dict[str, int | None]:
-        return _index(PurePath(path).stem for path in self.paths)
-
-
-def _index(names: Iterable[str]) -> dict[str, int | None]:
-    """Row of each name; None if several rows have it."""
-    rows: dict[str, int | None] = {}
-    for row, name in enumerate(names):
-        rows[name] = None if name in rows else row
-    return rows
+        return rows
 
 
 def extract_features(

@@ -92,6 +92,14 @@ def read_table(
     with table_rows(path) as rows:
         header = _read_header(path, rows, ignore)
         found = _form(header) if form == "auto" else form
+        if tristate is not None and found != "columns":
+            raise ValueError(
+                f"tristate: {str(path)!r} has no column a label, but the form {found!r}. Leave it out."
+            )
+        if separator is not None and found != "lists":
+            raise ValueError(
+                f"separator: {str(path)!r} has no lists of labels, but the form {found!r}. Leave it out."
+            )
         if found == "columns":
             return _read_columns(path, header, rows, tristate)
         if len(header.labels) != 1:
@@ -179,7 +187,10 @@ def _code(path: Path, line: int, column: str, cell: str, codes: dict[str, int]) 
     advice = "Write 1, 0, or nothing for unknown. Names of labels go into one column called 'labels'"
     advice += ", beside which there is only 'split': pass ignore for others."
     if cell == "-1":
-        advice = "Pass tristate='absent' or 'unknown' for what 0 means in a table of 1, 0 and -1."
+        advice = (
+            "Say what 0 means in a table of 1, 0 and -1: pass tristate='absent' or 'unknown', or make a plain "
+        )
+        advice += "table of it with unseen data convert --tristate absent."
     elif "-1" in codes:
         advice = "Write 1, -1 or 0, since tristate is set."
     raise wrong(path, line, f"column {column!r} holds {cell!r}", advice)

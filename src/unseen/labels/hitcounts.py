@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from unseen._delimiter import guess_delimiter
 from unseen.labels._count_problems import CountProblems, find_problems
 from unseen.labels.tag_sets import chunks_of_labels, open_lines, sniff_separator, spellings
 from unseen.persistence import write_atomically
@@ -187,8 +188,7 @@ def read_hit_counts(
         raise ValueError(
             f"path: {str(path)!r} is no UTF-8 text ({error}). Pass a CSV matrix of hit counts."
         ) from None
-    first = text.partition("\n")[0]
-    delimiter = max(",;\t", key=first.count)
+    delimiter = guess_delimiter(text.partition("\n")[0])
     rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if any(cell.strip() for cell in row)]
     hits = _from_rows(rows, path)
     if labels is not None:

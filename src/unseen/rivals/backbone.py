@@ -31,6 +31,7 @@ from unseen.validation import check_count, check_labels, check_number
 __all__ = ["BackboneExplanation", "BackboneKnowledge"]
 
 TINY = 1e-12  # what a label gets of which no class says anything
+FEWEST_TOLD = 10  # classes: logits of fewer may look like probabilities by chance
 LIFT = 3.0  # near the best micro-F1 on annotated photos, the seen labels of VOC2007
 
 
@@ -330,6 +331,12 @@ class BackboneKnowledge(ScoredTagger):
                 f"{wanted}, but X has {n_columns} columns. Pass the logits of the backbone as X, one class vector "
                 f"for each in the same order, and as n_features how many columns stand before them."
             )
+        columns = tuple(map(str, getattr(self, "feature_names_in_", ())[self.n_features_ :]))
+        if columns != self.class_names_ and sorted(columns) == sorted(self.class_names_):
+            raise ValueError(
+                "X: its columns are the classes of class_vectors in another order. Pass X[list(classes)], or the "
+                "class vectors in the order of the columns."
+            )
         self._set_kinds()
 
     def _set_kinds(self) -> None:
@@ -370,6 +377,8 @@ class BackboneKnowledge(ScoredTagger):
         return X[:, self.n_features_ :]
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
+        if len(self.class_vectors_) >= FEWEST_TOLD:
+            refuse_probabilities(self._logits(X))
         spoken = self._affinities(M)
         return self._regressed(X, self._own_evidence(self._logits(X), spoken), spoken)
 
