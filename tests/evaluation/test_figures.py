@@ -210,3 +210,17 @@ def test_names_are_drawn_as_they_are_and_not_as_formulas(draw, tmp_path):
     drawn = " ".join(text.get_text() for text in figure.findobj(Text))
     assert r"b \$^\$ c" in drawn
     assert "<!-- b $^$ c" in figures.to_svg(figure)  # what matplotlib makes of it, before it draws the letters
+
+
+def test_other_scripts_are_left_to_the_fonts_of_the_reader(tmp_path, recwarn):
+    names = ["猫", "dog", "自行車"]
+    for figure in (
+        label_figures.label_map({"vectors": np.eye(3)}, names, [True, False, False]),
+        label_figures.relation_map(np.ones((3, 3)), names, 1),
+    ):
+        figures.save(figure, tmp_path / "a.png")
+        text = figures.to_svg(figure)
+        assert ">猫<" in text
+        assert ElementTree.fromstring(text) is not None
+    assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]
+    assert "<text" not in figures.to_svg(label_figures.relation_map(np.ones((2, 2)), ["a", "ü"], 1))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,6 +29,28 @@ def require_matplotlib() -> None:
 def plain(text: str) -> str:
     """Text to be drawn as it is: dollars would make matplotlib read what is between them as a formula."""
     return text.replace("$", r"\$")
+
+
+def has_other_scripts(figure: Figure) -> bool:
+    """Whether a figure has letters that the font of all figures lacks."""
+    from matplotlib.text import Text
+
+    return any(not _letters().issuperset(map(ord, text.get_text())) for text in figure.findobj(Text))
+
+
+@lru_cache(maxsize=1)
+def _letters() -> frozenset[int]:
+    from matplotlib.font_manager import findfont, get_font
+
+    return frozenset({ord("\n"), *get_font(findfont("DejaVu Sans")).get_charmap()})
+
+
+@contextmanager
+def without_complaints() -> Iterator[None]:
+    """Silence: matplotlib warns of every letter that its font lacks, with lines of source that help nobody."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
 
 
 def canvas(width: float, height: float, columns: int = 1) -> tuple[Figure, Any]:

@@ -30,8 +30,10 @@ from unseen.evaluation._canvas import (
     SOFT,
     WASH,
     canvas,
+    has_other_scripts,
     plain,
     require_matplotlib,
+    without_complaints,
 )
 from unseen.persistence import write_atomically
 from unseen.taep import Explanation
@@ -148,8 +150,13 @@ def to_svg(figure: Figure, description: str = "", prefix: str = "") -> str:
     str
         The same text for the same figure, without an XML header.
     """
+    from matplotlib import rc_context
+
+    # Letters are drawn as outlines, the same everywhere; other scripts are left to the fonts of the reader.
+    written = "none" if has_other_scripts(figure) else "path"
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    with rc_context({"svg.fonttype": written}), without_complaints():
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL).strip()
     # Matplotlib's identifiers repeat from figure to figure, or are random.
@@ -182,7 +189,8 @@ def save(figure: Figure, path: str | Path) -> Path:
         text = '<?xml version="1.0" encoding="UTF-8"?>\n' + to_svg(figure) + "\n"
         write_atomically(path, lambda part: part.write_text(text, encoding="utf-8", newline="\n"))
     else:
-        write_atomically(path, lambda part: figure.savefig(part, format=kind, dpi=200))
+        with without_complaints():
+            write_atomically(path, lambda part: figure.savefig(part, format=kind, dpi=200))
     return path
 
 

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unseen.evaluation._canvas import BLUE, INK, LINE, NORMAL, ORANGE, SMALL, SOFT, canvas, plain
+from unseen.evaluation._canvas import (
+    BLUE,
+    INK,
+    LINE,
+    NORMAL,
+    ORANGE,
+    SMALL,
+    SOFT,
+    canvas,
+    plain,
+    without_complaints,
+)
 from unseen.evaluation._placement import place_names
 
 if TYPE_CHECKING:
@@ -61,10 +72,12 @@ def label_map(maps: Mapping[str, ArrayLike], names: Sequence[str], seen: ArrayLi
         *every[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False,
         fontsize=SMALL, labelcolor=INK,
     )  # fmt: skip
-    figure.draw_without_rendering()  # fixes the layout, in which the names are then placed
+    with without_complaints():
+        figure.draw_without_rendering()  # fixes the layout, in which the names are then placed
     figure.set_layout_engine("none")
     for axes, placed in zip(every, points, strict=True):
-        place_names(axes, placed, written, [BLUE if known else ORANGE for known in is_seen], SMALL)
+        with without_complaints():
+            place_names(axes, placed, written, [BLUE if known else ORANGE for known in is_seen], SMALL)
     return figure
 
 
