@@ -283,6 +283,8 @@ def test_a_name_is_resolved_alike_in_any_company(vocabulary: WordVectors, names:
         ("hot_dog", "hot dog"),
         (" birthday  cake", "birthday cake"),
         ("自行車", "自行車"),
+        ("HAMMOCK and TV", "hammock and TV"),
+        ("Hund", "Hund"),
     ],
 )
 def test_encoders_are_given_phrases(name: str, phrase: str) -> None:

@@ -75,6 +75,9 @@ class Resolution:
         return f"{self.name!r} -> {used} ({self.rule})"
 
 
+_ACRONYM = 3  # letters: TV, USA
+
+
 def as_phrase(name: str) -> str:
     """A name as a person would write it, for a text encoder.
 
@@ -86,9 +89,12 @@ def as_phrase(name: str) -> str:
     Returns
     -------
     str
-        Glued names of data sets taken apart; underscores and repeated spaces replaced by a single space.
+        Glued names of data sets taken apart; underscores and repeated spaces replaced by a single space; words of
+        more than three capitals in small letters, as encoders hardly know them. Other letters stay: "Hund" is
+        better German than "hund".
     """
-    text = " ".join(unicodedata.normalize("NFC", name).replace("_", " ").split())
+    words = unicodedata.normalize("NFC", name).replace("_", " ").split()
+    text = " ".join(word.lower() if len(word) > _ACRONYM and word.isupper() else word for word in words)
     return DATA_SET_NAMES.get(text.lower(), text)
 
 
