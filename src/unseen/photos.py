@@ -377,7 +377,17 @@ class PhotoTagger:
         return tuple(Tag(paths[row], part) for row, part in why.images or ()), ""
 
     def knows_training_images(self, features: FeatureSet) -> bool:
-        """Whether the features are those that the model was fitted on, the same images in the same rows."""
+        """Whether features are still those that the model was fitted on: the same images in the same rows.
+
+        Parameters
+        ----------
+        features : FeatureSet
+            What is in the folder of the training features now.
+
+        Returns
+        -------
+        bool
+        """
         return self._training_images is None or digest(self._training_paths(features)) == self._training_images
 
     def _training_paths(self, features: FeatureSet) -> list[str]:

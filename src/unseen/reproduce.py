@@ -30,7 +30,6 @@ from unseen.evaluation.experiment import (
 from unseen.evaluation.protocol import ClassSplit, alternating_split, named_split
 from unseen.evaluation.studies import embedding_study, rank_study, strength_study
 from unseen.persistence import write_atomically
-from unseen.validation import listed
 
 __all__ = ["Loaded", "Reproduction", "Sources", "find_sources", "main_split", "read_data", "reproduce"]
 
@@ -141,14 +140,8 @@ def main_split(
     -------
     ClassSplit
     """
-    if seen:
-        return named_split(labels, seen, unseen or None)
-    if unseen:
-        unknown = [name for name in unseen if name not in labels]
-        if unknown:
-            raise ValueError(f"unseen: {counted(len(unknown), 'unknown label')}: {listed(unknown)}.")
-        drawn = named_split(labels, unseen)
-        return ClassSplit(drawn.unseen, drawn.seen, drawn.names)
+    if seen or unseen:
+        return named_split(labels, seen or None, unseen or None)
     return alternating_split(labels)
 
 

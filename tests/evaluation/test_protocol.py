@@ -72,6 +72,9 @@ class TestSplits:
 
     def test_named_split_takes_the_rest_as_unseen_unless_told(self):
         assert protocol.named_split(NAMES, ["cat", "dog"]).unseen_names == ("bird", "apple", "Bus")
+        assert protocol.named_split(NAMES, None, ["cat", "dog"]).seen_names == ("bird", "apple", "Bus")
+        with pytest.raises(ValueError, match="seen: neither seen nor unseen labels were given"):
+            protocol.named_split(NAMES, None)
         split = protocol.named_split(NAMES, seen=["cat", "dog"], unseen=["apple"])
         assert (split.seen, split.unseen) == ((0, 2), (3,))
 

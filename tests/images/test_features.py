@@ -382,6 +382,7 @@ def test_names_that_are_no_text_survive(tmp_path):
 def test_images_are_found_by_path_by_name_and_by_stem():
     features = FeatureSet(("a/1.jpg", "a/2.jpg", "b/2.jpg", "b/3.png"), np.zeros((4, 2), dtype=np.float32))
     assert features.rows(["b/2.jpg", "1.jpg", "3", Path("/data/b/3.png"), "b/3.jpg"]).tolist() == [2, 0, 3, 3, 3]
+    assert features.rows(["b\\2.jpg"]).tolist() == [2]
     for other in ("elsewhere/3.png", "c/1.jpg", "3.v2"):  # folders that contradict, and a suffix of no image
         with pytest.raises(ValueError, match="1 of 1 have no features"):
             features.rows([other])

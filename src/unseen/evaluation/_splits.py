@@ -106,15 +106,17 @@ def random_split(names: Sequence[str], n_seen: int | None = None, random_state: 
     return _split(order[:n_seen], order[n_seen:], names)
 
 
-def named_split(names: Sequence[str], seen: Sequence[str], unseen: Sequence[str] | None = None) -> ClassSplit:
-    """Split with the seen labels given by name; the unseen ones are the rest unless given as well.
+def named_split(
+    names: Sequence[str], seen: Sequence[str] | None, unseen: Sequence[str] | None = None
+) -> ClassSplit:
+    """Split with the seen labels given by name, or the unseen ones; those not given are the rest.
 
     Parameters
     ----------
     names : sequence of str
         Names of the columns of the label matrix.
-    seen : sequence of str
-        Names of the seen labels; their order does not matter.
+    seen : sequence of str or None
+        Names of the seen labels; their order does not matter. None for all the others.
     unseen : sequence of str, default=None
         Names of the unseen labels; None for all the others. Labels named on neither side are left out.
 
@@ -126,13 +128,18 @@ def named_split(names: Sequence[str], seen: Sequence[str], unseen: Sequence[str]
     --------
     >>> named_split(["dog", "bird", "cat"], seen=["cat"]).unseen
     (0, 1)
+    >>> named_split(["dog", "bird", "cat"], None, unseen=["cat"]).seen
+    (0, 1)
     """
     names = check_names(names, "names")
-    seen_columns = _columns_of(seen, names, "seen")
-    if unseen is None:
+    if seen is None and unseen is None:
+        raise ValueError("seen: neither seen nor unseen labels were given. Name those of one side at least.")
+    seen_columns = None if seen is None else _columns_of(seen, names, "seen")
+    unseen_columns = None if unseen is None else _columns_of(unseen, names, "unseen")
+    if seen_columns is None:
+        seen_columns = sorted(set(range(len(names))) - set(unseen_columns or ()))
+    if unseen_columns is None:
         unseen_columns = sorted(set(range(len(names))) - set(seen_columns))
-    else:
-        unseen_columns = _columns_of(unseen, names, "unseen")
     return _split(seen_columns, unseen_columns, names)
 
 

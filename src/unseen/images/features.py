@@ -85,7 +85,8 @@ class FeatureSet:
             If some are not here, or a name fits several images; the message lists them.
         """
         names = [str(image) for image in images]
-        rows = find_rows(names, self.paths)
+        # As in annotations, backslashes count as slashes.
+        rows = find_rows(*([name.replace("\\", "/") for name in side] for side in (names, self.paths)))
         missing = [name for name, row in zip(names, rows, strict=True) if row < 0]
         if missing:
             raise ValueError(
