@@ -36,7 +36,7 @@ def received(dask_worker):
 
 
 def local(X, T, K, tol: float):
-    duals, images = SparseDuals(*T.shape), as_images(X, normalize=True)
+    duals, images = SparseDuals(*T.shape), as_images(X, normalize=True, part_size=-(-len(X) // 2))
     start = time.perf_counter()
     solution = solve_dual(images, T, K, BETA, duals, np.random.default_rng(0), tol=tol)
     return solution, time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""Training images for a Dask cluster: validated where they are, a part for each thread of the workers."""
+"""Training images for a Dask cluster, in parts that are validated where they are."""
 
 from __future__ import annotations
 
@@ -37,16 +37,17 @@ class _Summary(NamedTuple):
     n_positive: int
 
 
-def spread(X: Any, Y: Any, *, normalize: bool) -> tuple[Parts, Annotations]:
-    """Put images and targets on the workers of the current cluster, a part for each of their threads at most.
+def spread(X: Any, Y: Any, *, normalize: bool, part_size: int) -> tuple[Parts, Annotations]:
+    """Put images and targets on the workers of the current cluster, in parts of about ``part_size`` images.
 
     X is a validated matrix of this machine, or a Dask array as `known_rows` returns it. The targets that are
     returned are those of no image: the others are on the workers.
     """
     client = current_client()
-    n_parts = sum(client.nthreads().values())
-    if n_parts == 0:
+    if not client.nthreads():
         raise ValueError("engine: the Dask cluster has no workers. Wait for some: client.wait_for_workers(1)")
+    # Parts follow from the data and the parameter alone: workers come and go.
+    n_parts = max(-(-X.shape[0] // part_size), 1)
     images = _dask_blocks(client, X) if is_dask(X) else _cut(X, _even(X.shape[0], n_parts))
     n_images = sum(images.sizes)
     if n_images == 0:

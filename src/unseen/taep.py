@@ -84,9 +84,11 @@ class TAEP(ExplainedBySeenLabels):
         "low" keeps a memory-mapped X (C-contiguous float32 or float64) in its file: chunks of 4096 images are read
         in random order, and their images visited in random order, instead of all images in random order.
     engine : {"local", "dask"}, default="local"
-        "dask" trains on the workers of the current Dask client, a part of the images on each of their threads; a
-        Dask array or data frame as X does so anyway. The certificate is the same, and the solution differs within
-        it; the same seed and number of parts give the same bits. `n_jobs` has no part in it.
+        "dask" trains on the workers of the current Dask client; a Dask array or data frame as X does so anyway. The
+        certificate is the same and holds whatever happens to the workers; the solution differs within it, from
+        run to run too, since the bits of a product depend on the machine and the layout of its operands.
+    part_size : int, default=25000
+        With Dask: images per part, the unit of work of a thread. More parts run at once and need more rounds.
     warm_start : bool, default=False
         Begin at the projection and the duals of the fit before, if it had as many images, labels and dimensions:
         for a path over beta, gamma or lam. The certificate does not depend on the start. Not for "alternating".
@@ -153,6 +155,7 @@ class TAEP(ExplainedBySeenLabels):
         n_jobs: int | None = None,
         memory: Literal["full", "low"] = "full",
         engine: Literal["local", "dask"] = "local",
+        part_size: int = 25_000,
         warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
@@ -170,6 +173,7 @@ class TAEP(ExplainedBySeenLabels):
         self.n_jobs = n_jobs
         self.memory = memory
         self.engine = engine
+        self.part_size = part_size
         self.warm_start = warm_start
         self.verbose = verbose
 
@@ -314,7 +318,7 @@ class TAEP(ExplainedBySeenLabels):
             validate_data(self, names, reset=True, skip_check_array=True)
         else:
             X = self._check_images(X, reset=True)
-        return spread(X, Y, normalize=self.normalize_)
+        return spread(X, Y, normalize=self.normalize_, part_size=check_count(self.part_size, "part_size"))
 
     def _scorer(self) -> Self:
         scorer = super()._scorer()

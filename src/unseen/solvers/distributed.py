@@ -3,7 +3,7 @@
 Every part of the images stays on a worker, with its duals. In a round each part ascends on its own
 (`unseen.solvers.partitions.ascend`), the changes of V are added in a tree, and the sum makes the next V. All of
 this are tasks, and the client sees numbers only: when a worker is lost, Dask makes again what it held, from the
-tasks that made it, bit by bit. So that this never means more than some rounds, the client copies the duals now
+tasks that made it. So that this never means more than some rounds, the client copies the duals now
 and then.
 """
 

@@ -8,7 +8,7 @@ which is the common dual but for the products of different parts, for which ``si
 problem with ``beta / sigma`` in place of beta, so the same ascent solves it: its V moves by ``sigma dV_k``. With
 ``sigma`` the number of parts the sum of all moves never overshoots, but where parts pull in opposite directions it
 creeps. So a part goes on along the way it took since the round before (Nesterov's momentum), as far as the caps
-allow. Nothing here changes its arguments: a task that Dask runs twice gives the same bits.
+allow. Nothing here changes its arguments, so Dask may run a task twice.
 """
 
 from __future__ import annotations
