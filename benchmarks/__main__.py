@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks._timing import RESULTS
-from unseen.persistence import write_atomically
+from unseen.files import write_atomically
 
 Row = dict[str, Any]
 

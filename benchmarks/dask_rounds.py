@@ -17,11 +17,11 @@ from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_limits
 
 from benchmarks._timing import arguments, learnable, show, write_json
-from unseen.dask_training import spread
-from unseen.solvers.distributed import DistributedDual
+from unseen.cluster.distributed import DistributedDual
+from unseen.cluster.fit import spread
+from unseen.cluster.partitions import Advanced, LabelKernel, Partition, Report, advance, ascend, restored
 from unseen.solvers.dual import SparseDuals, kernel_factor, solve_dual
 from unseen.solvers.images import as_images
-from unseen.solvers.partitions import Advanced, LabelKernel, Partition, Report, advance, ascend, restored
 
 SHAPE = (8_000, 512, 50, 25)  # images, features, seen labels, rank
 BETA = 5.0

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks._timing import arguments, by_turns, show, write_json
 from unseen import LabelSpace
-from unseen.labels.hitcounts import count_tag_sets
+from unseen.labels.cooccurrence import count_tag_sets
 from unseen.labels.vectors import open_vectors
 
 N_PHOTOS = 1_000_000

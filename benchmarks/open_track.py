@@ -31,12 +31,12 @@ from threadpoolctl import threadpool_limits
 from benchmarks.paper_track import ALWAYS_TRAINED, CHOSEN, draw_folds, label_vectors
 from benchmarks.voc2007 import read_labels, read_voc2007
 from unseen import TAEP, LabelSpace
+from unseen.ensembles import BackboneKnowledge, Combination, Stacked
 from unseen.evaluation import metrics
 from unseen.evaluation.protocol import alternating_split, training_view
 from unseen.images.knowledge import imagenet_knowledge
 from unseen.labels._spelling import VOC_WORDS
 from unseen.labels.relate import relate
-from unseen.rivals import BackboneKnowledge, Combination, Stacked
 
 SETTINGS = {
     "any 5 of 10 trained": (5, False),

@@ -33,8 +33,12 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.voc2007 import read_voc2007
 from unseen import TAEP, LabelSpace
+from unseen.baselines import DeViSE
+from unseen.baselines._linear import signed_power
+from unseen.ensembles import Consensus, Stacked
+from unseen.ensembles._neighbours import Looks, nearest
+from unseen.ensembles.consensus import neighborhood_size
 from unseen.evaluation import metrics
-from unseen.evaluation.paper_tables import printed
 from unseen.evaluation.protocol import (
     alternating_split,
     evaluate,
@@ -42,12 +46,9 @@ from unseen.evaluation.protocol import (
     training_view,
     zero_shot_view,
 )
+from unseen.experiment.paper_tables import printed
 from unseen.labels._spelling import VOC_WORDS
 from unseen.labels.relate import relate
-from unseen.rivals import Consensus, DeViSE, Stacked
-from unseen.rivals._linear import signed_power
-from unseen.rivals._neighbours import Looks, nearest
-from unseen.rivals.consensus import neighborhood_size
 
 ALWAYS_TRAINED = "person"
 TRAINED_OF_TEN = (5, 7)

@@ -28,7 +28,6 @@ from threadpoolctl import threadpool_limits
 from benchmarks.voc2007 import read_voc2007
 from unseen import TAEP, rivals
 from unseen.evaluation.metrics import top_k
-from unseen.evaluation.paper_tables import printed
 from unseen.evaluation.protocol import (
     alternating_split,
     evaluate,
@@ -37,6 +36,7 @@ from unseen.evaluation.protocol import (
     zero_shot_view,
 )
 from unseen.evaluation.search import class_holdout_search
+from unseen.experiment.paper_tables import printed
 from unseen.labels.relate import relate
 
 TAEP_GRID = {"rank": [3, 5, 10], "beta": [1.0, 3.0, 10.0], "gamma": [0.0, 0.1]}

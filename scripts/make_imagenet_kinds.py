@@ -16,9 +16,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from unseen.files import write_atomically
 from unseen.images.imagenet import class_synsets
 from unseen.labels.wordnet import WordNet, open_wordnet
-from unseen.persistence import write_atomically
 
 TABLE = Path(__file__).parents[1] / "src" / "unseen" / "images" / "data" / "imagenet1k_kinds.csv"
 

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from zipfile import ZipFile
 
-from unseen.persistence import write_atomically
+from unseen.files import write_atomically
 
 TABLE = Path(__file__).parents[1] / "src" / "unseen" / "images" / "data" / "imagenet1k.csv"
 FOLDER = "timm/data/_info"

@@ -15,16 +15,16 @@ from pathlib import Path
 import scipy.sparse as sp
 
 from unseen import __version__
+from unseen.datasets.annotations import Annotations
+from unseen.datasets.sources import read_annotations
 from unseen.evaluation.protocol import alternating_split
-from unseen.images.annotations import Annotations
 from unseen.images.backbones import open_backbone
 from unseen.images.features import open_features
-from unseen.images.sources import read_annotations
 from unseen.labels._spelling import VOC_WORDS
-from unseen.photo_evaluation import evaluate_photos
-from unseen.photo_pages import certificate, evaluation_tables
-from unseen.photos import PhotoTagger
-from unseen.training import GRID, TrainingSet, fit_photos, make_tagger, match
+from unseen.photos.evaluation import evaluate_photos
+from unseen.photos.pages import certificate, evaluation_tables
+from unseen.photos.tagger import PhotoTagger
+from unseen.photos.training import GRID, TrainingSet, fit_photos, make_tagger, match
 
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "src" / "unseen" / "images" / "data" / "model.safetensors"

@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
+from unseen.files import write_atomically
 from unseen.labels.wordnet import WordNet, open_wordnet
 from unseen.labels.wordnet_tables import curated_label_sets
-from unseen.persistence import write_atomically
 
 FOLDER = Path(__file__).parents[1] / "src" / "unseen" / "labels" / "data"
 

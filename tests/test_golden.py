@@ -16,28 +16,27 @@ from sklearn.exceptions import ConvergenceWarning
 from tests.data import needs_voc, voc2007
 
 from unseen import TAEP, LabelSpace, PhotoTagger, make_tagged_scenes
+from unseen.baselines import COSTA, DMP, ESZSL, ConSE, Cosine, DeViSE, Fast0Tag, LabelPropagation, LatEm
 from unseen.demo import run_demo
+from unseen.ensembles import BackboneKnowledge, Combination, Consensus, LabelMeanTransfer, Stacked
 from unseen.evaluation.metrics import mean_image_average_precision
-from unseen.rivals import (
-    COSTA,
-    DMP,
-    ESZSL,
-    BackboneKnowledge,
-    Combination,
-    ConSE,
-    Consensus,
-    Cosine,
-    DeViSE,
-    Fast0Tag,
-    LabelMeanTransfer,
-    LabelPropagation,
-    LatEm,
-    Stacked,
-)
 
 GOLDEN = Path(__file__).with_name("golden.json")
 SCENES = Path(__file__).with_name("golden_scenes.npz")
-WORDS = ("cat", "dog", "tiger", "cup", "coffee", "table", "person", "car", "spoon", "birthday cake", "perro", "sofa")
+WORDS = (
+    "cat",
+    "dog",
+    "tiger",
+    "cup",
+    "coffee",
+    "table",
+    "person",
+    "car",
+    "spoon",
+    "birthday cake",
+    "perro",
+    "sofa",
+)
 
 TAEPS = {
     "TAEP": TAEP(beta=1.0),

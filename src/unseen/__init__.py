@@ -6,11 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from unseen.datasets import TaggedScenes, make_tagged_scenes
+    from unseen.base import Tag, ZeroShotTagger
+    from unseen.datasets.scenes import TaggedScenes, make_tagged_scenes
     from unseen.labels.space import LabelSpace
-    from unseen.photos import PhotoTagger
+    from unseen.photos.tagger import PhotoTagger
     from unseen.taep import TAEP, Explanation
-    from unseen.tagger import Tag, ZeroShotTagger
 
 __version__ = "0.1.0"
 
@@ -30,11 +30,11 @@ _HOME = {
     "TAEP": "unseen.taep",
     "Explanation": "unseen.taep",
     "LabelSpace": "unseen.labels.space",
-    "PhotoTagger": "unseen.photos",
-    "Tag": "unseen.tagger",
-    "TaggedScenes": "unseen.datasets",
-    "ZeroShotTagger": "unseen.tagger",
-    "make_tagged_scenes": "unseen.datasets",
+    "PhotoTagger": "unseen.photos.tagger",
+    "Tag": "unseen.base",
+    "TaggedScenes": "unseen.datasets.scenes",
+    "ZeroShotTagger": "unseen.base",
+    "make_tagged_scenes": "unseen.datasets.scenes",
 }
 
 

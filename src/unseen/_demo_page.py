@@ -9,7 +9,7 @@ from unseen._demo_result import CEILING, CHANCE, DemoResult, Example, Method
 from unseen.demo_photos import TaggedPhotos
 from unseen.evaluation import figures, label_figures
 from unseen.evaluation.metrics import Summary
-from unseen.evaluation.report import Card, Mark, Report, Table
+from unseen.templates.report import Card, Mark, Report, Table
 
 SIMULATED = (
     "These scenes are simulated: no photograph, word vector or search engine stands behind the numbers. They show "

@@ -10,11 +10,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.datasets import TaggedScenes
+from unseen.base import Tag
+from unseen.datasets.scenes import TaggedScenes
 from unseen.demo_photos import TaggedPhotos
 from unseen.evaluation.metrics import Summary
 from unseen.taep import Explanation
-from unseen.tagger import Tag
 
 CHANCE: Final = "chance"
 CEILING: Final = "ceiling: all labels annotated"

@@ -24,7 +24,7 @@ from unseen._demo_result import (
     Method,
     Support,
 )
-from unseen.datasets import TaggedScenes, make_tagged_scenes
+from unseen.datasets.scenes import TaggedScenes, make_tagged_scenes
 from unseen.demo_photos import tag_photos
 from unseen.evaluation import figures
 from unseen.evaluation.metrics import Summary

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 
-from unseen.evaluation.report import Picture, Table
 from unseen.images.backbones import open_backbone
 from unseen.labels.encoders import open_encoder
-from unseen.photo_pages import picture
-from unseen.photos import PhotoTagger
+from unseen.photos.pages import picture
+from unseen.photos.tagger import PhotoTagger
+from unseen.templates.report import Picture, Table
 
 # What the labels are compared with, for the reader: nobody told the model.
 _PHOTOS = {

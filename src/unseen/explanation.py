@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from unseen.tagger import Matrix, Tag, ZeroShotTagger
+from unseen.base import Matrix, Tag, ZeroShotTagger
 
 DEPENDENT = 1e-10  # singular values below this share of the largest count as zero
 

@@ -14,10 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from unseen.dask_rows import is_dask, known_rows
-from unseen.dask_training import spread
+from unseen.base import Matrix, TrainingProblem
+from unseen.cluster.distributed import DistributedProblem, Parts
+from unseen.cluster.fit import spread
+from unseen.cluster.score import is_dask, known_rows
 from unseen.explanation import ExplainedBySeenLabels, Explanation, largest_first
-from unseen.solvers.distributed import DistributedProblem, Parts
 from unseen.solvers.images import as_images, row_scale
 from unseen.solvers.mapped import check_mapped, is_mapped_matrix
 from unseen.solvers.projection import (
@@ -31,7 +32,6 @@ from unseen.solvers.projection import (
 )
 from unseen.solvers.regulariser import projection_regulariser
 from unseen.solvers.team import Team
-from unseen.tagger import Matrix, TrainingProblem
 from unseen.validation import Annotations, check_choice, check_count, check_flag, check_generator, check_number
 
 __all__ = ["TAEP", "Explanation"]

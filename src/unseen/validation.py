@@ -384,3 +384,8 @@ def listed(items: Sequence[Any]) -> str:
     """Show the first few items in a message."""
     more = f" and {len(items) - MOST_LISTED} more" if len(items) > MOST_LISTED else ""
     return ", ".join(map(repr, items[:MOST_LISTED])) + more
+
+
+def counted(number: int, noun: str) -> str:
+    """Write how many there are: ``1 image``, ``2,000 images``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -3,20 +3,9 @@
 from importlib.util import find_spec
 
 from unseen import TAEP
-from unseen.rivals import (
-    COSTA,
-    DMP,
-    ESZSL,
-    ConSE,
-    Consensus,
-    DeViSE,
-    Fast0Tag,
-    LabelMeanTransfer,
-    LabelPropagation,
-    LatEm,
-    Stacked,
-)
-from unseen.tagger import ZeroShotTagger
+from unseen.base import ZeroShotTagger
+from unseen.baselines import COSTA, DMP, ESZSL, ConSE, DeViSE, Fast0Tag, LabelPropagation, LatEm
+from unseen.ensembles import Consensus, LabelMeanTransfer, Stacked
 
 ESTIMATORS: list[ZeroShotTagger] = [
     TAEP(beta=1.0, tol=1e-5),

@@ -14,7 +14,7 @@ from matplotlib.text import Text
 
 from unseen import Explanation, Tag
 from unseen.evaluation import figures, label_figures, study_figures
-from unseen.evaluation.study_figures import Curve, Panel
+from unseen.experiment.study_figures import Curve, Panel
 
 
 def _explanation(values: list[float], label: str = "woman") -> Explanation:

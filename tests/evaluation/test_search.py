@@ -6,8 +6,8 @@ import pytest
 import scipy.sparse as sp
 
 from unseen import TAEP, make_tagged_scenes
+from unseen.baselines import DMP
 from unseen.evaluation.search import class_holdout_search
-from unseen.rivals import DMP
 
 GRID = {"beta": [1.0, 1000.0], "rank": [2, 5]}
 

@@ -10,10 +10,10 @@ pytest.importorskip("PIL")
 from PIL import Image
 from tests.images.graphs import COLOURS, mean_colour, word_table, word_tokenizer
 
+from unseen.baselines import Cosine
 from unseen.images.backbones import Preprocessing, prepare
 from unseen.images.clip import PairedTextEncoder, open_pair
 from unseen.labels.encoders import TextEncoder
-from unseen.rivals import Cosine
 
 HOW = Preprocessing(8, value_range=1.0)
 SETTINGS = """

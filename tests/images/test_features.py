@@ -14,7 +14,7 @@ pytest.importorskip("PIL")
 from tests.data import FOLDER
 from tests.images.pictures import BlockMeans, fill, interrupt, picture
 
-from unseen._locks import locked
+from unseen.files import locked
 from unseen.images import _extraction
 from unseen.images._extraction import UnreadableImages
 from unseen.images.backbones import prepare

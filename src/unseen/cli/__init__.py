@@ -13,7 +13,7 @@ from unseen.cli.features import features
 from unseen.cli.labels import labels_app
 from unseen.cli.photos import evaluate, explain, fit, tag
 from unseen.cli.reproduce import reproduce
-from unseen.terminal import make_output_safe
+from unseen.cli.terminal import make_output_safe
 
 app = typer.Typer(
     name="unseen",

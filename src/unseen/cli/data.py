@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from unseen._wording import counted
-from unseen.terminal import check_output, one_line_errors, open_console, print_table, show_progress
+from unseen.cli.terminal import check_output, one_line_errors, open_console, print_table, show_progress
+from unseen.validation import counted
 
 if TYPE_CHECKING:
-    from unseen.download import Progress
-    from unseen.evaluation.report import Table
-    from unseen.images.annotations import Annotations
+    from unseen.datasets.annotations import Annotations
+    from unseen.files import Progress
+    from unseen.templates.report import Table
 
 data_app = typer.Typer(no_args_is_help=True, help="Get data sets, look at annotations, convert them to a table.")
 
@@ -50,8 +50,8 @@ _NONE: list[str] = []
 @data_app.command("list")
 def data_list() -> None:
     """List the data sets that can be downloaded."""
-    from unseen.evaluation.report import Table
-    from unseen.images.archives import DATA_SETS
+    from unseen.datasets.download import DATA_SETS
+    from unseen.templates.report import Table
 
     rows = tuple(
         (name, one.title, f"{sum(one.lists.values()):,}", f"{one.n_bytes / 1e6:,.0f}")
@@ -70,7 +70,7 @@ def data_get(
     """Download the official archives, check them and unpack them; an interrupted download is continued."""
     console = open_console()
     with one_line_errors("data get"):
-        from unseen.images.archives import get_data_set
+        from unseen.datasets.download import get_data_set
 
         with show_progress(console) as reporter:
 
@@ -134,7 +134,7 @@ def data_convert(
 
 def _read(source: Path, split: str | None, **options: Any) -> Annotations:
     """Read annotations; an option that is None was not given."""
-    from unseen.images.sources import read_annotations
+    from unseen.datasets.sources import read_annotations
 
     return read_annotations(source, split, **{name: value for name, value in options.items() if value is not None})
 
@@ -142,7 +142,7 @@ def _read(source: Path, split: str | None, **options: Any) -> Annotations:
 def _counts_table(annotations: Annotations, source: str, most: int) -> Table:
     from collections import Counter
 
-    from unseen.evaluation.report import Table
+    from unseen.templates.report import Table
 
     present, absent, unknown = annotations.counts()
     n_images, n_labels = len(annotations.images), len(annotations.labels)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from unseen.terminal import check_output, one_line_errors, open_console, print_table, show_progress
+from unseen.cli.terminal import check_output, one_line_errors, open_console, print_table, show_progress
 
 if TYPE_CHECKING:
     from rich.console import Console

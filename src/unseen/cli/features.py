@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from unseen._wording import counted
-from unseen.terminal import one_line_errors, open_console, show_progress
+from unseen.cli.terminal import one_line_errors, open_console, show_progress
+from unseen.validation import counted
 
 if TYPE_CHECKING:
     from rich.console import Console

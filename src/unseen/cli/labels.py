@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from unseen.terminal import check_output, one_line_errors, open_console, print_table, show_if_slow
+from unseen.cli.terminal import check_output, one_line_errors, open_console, print_table, show_if_slow
 
 if TYPE_CHECKING:
-    from unseen.evaluation.report import Report
     from unseen.labels.encoders import TextEncoder
     from unseen.labels.space import LabelSpace
     from unseen.labels.vectors import WordVectors
+    from unseen.templates.report import Report
 
 labels_app = typer.Typer(no_args_is_help=True, help="Look at labels before any training.")
 
@@ -50,7 +50,7 @@ def labels_show(
     """Show what stands for each label and which labels are near each other; --output draws the label map."""
     with one_line_errors("labels show"):
         known, others = _names(seen, unseen, output)
-        from unseen import label_pages as pages
+        from unseen.labels import pages as pages
         from unseen.labels.space import LabelSpace
 
         labels = LabelSpace([*known, *others], _open_vectors(vectors), missing=missing)
@@ -73,7 +73,7 @@ def labels_relations(
     """Show how labels are related by WordNet or by hit counts; --output draws the matrix."""
     with one_line_errors("labels relations"):
         known, others = _names(seen, unseen, output)
-        from unseen import label_pages as pages
+        from unseen.labels import pages as pages
         from unseen.labels.relate import relate
 
         names = (*known, *others)
@@ -98,7 +98,7 @@ def labels_diagnose(
     """Tell which unseen labels have seen ones to learn from, and which are orphans; --output writes it all."""
     with one_line_errors("labels diagnose"):
         known, others = _names(seen, unseen, output)
-        from unseen import label_pages as pages
+        from unseen.labels import pages as pages
         from unseen.labels.diagnosis import diagnose
         from unseen.labels.relate import relate
         from unseen.labels.space import LabelSpace
@@ -124,7 +124,7 @@ def _names(seen: str, unseen: str, output: Path | None) -> tuple[list[str], list
         from unseen.evaluation.figures import require_matplotlib
 
         require_matplotlib()
-    from unseen.label_pages import read_names
+    from unseen.labels.pages import read_names
 
     return read_names(seen, "--seen"), read_names(unseen, "--unseen") if unseen else []
 
@@ -153,7 +153,7 @@ def _open_vectors(source: str) -> WordVectors | TextEncoder:
 
 
 def _labels_report(seen: list[str], unseen: list[str]) -> Report:
-    from unseen.evaluation.report import Report
+    from unseen.templates.report import Report
 
     return Report("Labels, before any training", f"{len(seen)} seen and {len(unseen)} unseen labels")
 

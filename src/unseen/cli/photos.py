@@ -13,15 +13,15 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
-from unseen._wording import counted
-from unseen.terminal import check_output, one_line_errors, open_console, print_table, show_progress
+from unseen.cli.terminal import check_output, one_line_errors, open_console, print_table, show_progress
+from unseen.validation import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unseen.evaluation.report import Picture
-    from unseen.photos import PhotoTagger, PhotoTags
-    from unseen.training import Trained
+    from unseen.photos.tagger import PhotoTagger, PhotoTags
+    from unseen.photos.training import Trained
+    from unseen.templates.report import Picture
 
 _Model = Annotated[
     Path | None,
@@ -84,7 +84,7 @@ def fit(
     console = open_console()
     with one_line_errors("fit", interrupted="nothing was written"):
         check_output(output)
-        from unseen.training import train
+        from unseen.photos.training import train
 
         others = _names(unseen, "--unseen") if unseen else []
         if gamma is not None and not others:
@@ -132,7 +132,7 @@ def tag(
         pictures: list[Picture] | None = None if output is None else []
         n_problems = write(_shown(tagged, pictures))
         if output is not None and pictures is not None:
-            from unseen.photo_pages import tags_page
+            from unseen.photos.pages import tags_page
 
             page = tags_page(pictures).save(output)
             if not (as_json or as_csv):
@@ -149,7 +149,7 @@ def explain(
 ) -> None:
     """Say why a photo got its score for a word: which annotated labels, classes and training images speak."""
     with one_line_errors("explain"):
-        from unseen.photo_pages import explanation_tables
+        from unseen.photos.pages import explanation_tables
 
         tagger = _load(model)
         why = tagger.explain(photo, label)
@@ -172,9 +172,9 @@ def evaluate(
     console = open_console()
     with one_line_errors("evaluate"):
         from unseen.images.features import open_features
-        from unseen.photo_evaluation import evaluate_photos
-        from unseen.photo_pages import evaluation_tables
-        from unseen.training import check_features, match, read_part
+        from unseen.photos.evaluation import evaluate_photos
+        from unseen.photos.pages import evaluation_tables
+        from unseen.photos.training import check_features, match, read_part
 
         opened = open_features(features)
         data = match(opened, read_part(labels, split, ("test", "val")))
@@ -185,20 +185,20 @@ def evaluate(
 
 
 def _load(model: Path | None) -> PhotoTagger:
-    from unseen.photos import PhotoTagger
+    from unseen.photos.tagger import PhotoTagger
 
     return PhotoTagger.load(model)
 
 
 def _names(given: str, option: str) -> list[str]:
-    from unseen.label_pages import read_names
+    from unseen.labels.pages import read_names
 
     return read_names(given, option)
 
 
 def _shown(tagged: Iterable[PhotoTags], pictures: list[Picture] | None) -> Iterator[PhotoTags]:
     """Pass photos on with paths that can be printed; tell at once of those that cannot be read."""
-    from unseen.photo_pages import picture, printable
+    from unseen.photos.pages import picture, printable
 
     for photo in tagged:
         path = printable(photo.path)
@@ -253,7 +253,7 @@ def _write_csv(tagged: Iterable[PhotoTags]) -> int:
 
 
 def _print_fit(console: Console, trained: Trained, output: Path) -> None:
-    from unseen.photo_pages import certificate
+    from unseen.photos.pages import certificate
 
     tagger, found = trained.model.tagger, trained.search
     n_images, n_other = len(trained.data.rows), len(trained.data.features) - len(trained.data.rows)

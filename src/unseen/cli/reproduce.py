@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from unseen.terminal import check_output, one_line_errors, open_console, print_table, show_progress
+from unseen.cli.terminal import check_output, one_line_errors, open_console, print_table, show_progress
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unseen.reproduce import Reproduction
+    from unseen.experiment.reproduce import Reproduction
 
 _NONE: list[str] = []
 _NO_PATHS: list[Path] = []
@@ -79,7 +79,7 @@ def reproduce(
     with one_line_errors("reproduce"):
         if jobs == 0:
             raise ValueError("--jobs: 0 was given. Pass 1 or more, or -1 for all cores.")
-        from unseen import reproduce as room
+        from unseen.experiment import reproduce as room
 
         sources = room.find_sources(
             name, data, features=features, labels=labels, vectors=vectors, hit_counts=hit_counts,
@@ -115,9 +115,9 @@ def _typed() -> str:
 
 
 def _print(console: Console, result: Reproduction) -> None:
-    from unseen import _reproduce_page as page
-    from unseen import _reproduce_tables as tables
-    from unseen._reproduce_claims import claims
+    from unseen.experiment import reproduce_page as page
+    from unseen.experiment import reproduce_tables as tables
+    from unseen.experiment.reproduce_claims import claims
 
     console.print()
     for table in (*tables.main_tables(result, compact=True), *tables.split_tables(result)):

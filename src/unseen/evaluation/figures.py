@@ -1,7 +1,7 @@
 """Figures of fits and explanations; each function returns a `matplotlib.figure.Figure`.
 
 Nothing is shown and no global setting is changed: a figure is an object that `save`, `to_svg` or a
-`unseen.evaluation.report.Report` turns into a picture. The colours are those of Okabe and Ito, which colour-blind
+`unseen.templates.report.Report` turns into a picture. The colours are those of Okabe and Ito, which colour-blind
 readers can tell apart; every distinction is also one of shape or position.
 """
 
@@ -35,7 +35,7 @@ from unseen.evaluation._canvas import (
     require_matplotlib,
     without_complaints,
 )
-from unseen.persistence import write_atomically
+from unseen.files import write_atomically
 from unseen.taep import Explanation
 
 if TYPE_CHECKING:

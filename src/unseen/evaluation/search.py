@@ -14,11 +14,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid
 
-from unseen._wording import counted
+from unseen.base import ZeroShotTagger
 from unseen.evaluation import metrics
 from unseen.evaluation.protocol import HoldoutFold, class_holdout, holdout_problem
-from unseen.tagger import ZeroShotTagger
-from unseen.validation import as_matrix, axis_names, check_count, check_labels, check_relations, listed
+from unseen.validation import as_matrix, axis_names, check_count, check_labels, check_relations, counted, listed
 
 __all__ = ["SearchResult", "class_holdout_search"]
 

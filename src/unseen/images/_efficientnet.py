@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.cache import cache_dir
+from unseen.files import cache_dir, write_atomically
 from unseen.images._packages import needed
 from unseen.images._weights import read_weights
 from unseen.images.preprocessing import Preprocessing
-from unseen.persistence import write_atomically
 
 __all__ = ["VARIANTS", "Graph", "build_graph", "cached_graph", "preprocessing_of"]
 

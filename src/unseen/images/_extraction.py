@@ -14,14 +14,13 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen._wording import counted
 from unseen.images._backbone import Backbone
 from unseen.images._feature_files import Entry, Part, Problem
 from unseen.images._feature_store import FeatureStore, open_store
 from unseen.images.finding import find_images
 from unseen.images.preprocessing import prepare
 from unseen.images.reading import UnreadableImage, decoded, pillow_silent, system_reason
-from unseen.validation import check_count, check_flag
+from unseen.validation import check_count, check_flag, counted
 
 __all__ = ["Extracted", "Progress", "UnreadableImages", "describe_each", "extract"]
 

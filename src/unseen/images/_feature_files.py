@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
-from unseen.persistence import write_atomically
+from unseen.files import write_atomically
 
 __all__ = [
     "FEATURES", "IMAGES", "LOGITS", "METADATA", "PARTS", "PROBLEMS", "Entry", "Part", "Problem", "read_images",

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen._locks import locked
-from unseen._wording import counted
+from unseen.files import locked, write_atomically
 from unseen.images import _feature_files as files
 from unseen.images._backbone import Backbone
 from unseen.images._feature_files import Entry, Part, Problem
 from unseen.images._feature_metadata import check_same_backbone, metadata_of
-from unseen.persistence import write_atomically
+from unseen.validation import counted
 
 __all__ = ["FeatureStore", "is_being_finished", "open_store"]
 

@@ -11,9 +11,8 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen._wording import counted
-from unseen.images._table_rows import table_rows, wrong
-from unseen.validation import listed
+from unseen.datasets._table_rows import table_rows, wrong
+from unseen.validation import counted, listed
 
 __all__ = ["ForeignFeatures", "holds_features", "read_foreign", "reason"]
 

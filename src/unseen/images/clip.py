@@ -28,7 +28,7 @@ class Pair(NamedTuple):
     ----------
     image : Backbone
     text : TextEncoder
-        For the vectors of a `LabelSpace`, then for example `unseen.rivals.Cosine`.
+        For the vectors of a `LabelSpace`, then for example `unseen.baselines.Cosine`.
     """
 
     image: Backbone

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen._wording import counted
+from unseen.datasets._matching import find_rows
 from unseen.images import _feature_files as files
 from unseen.images._feature_files import Problem
 from unseen.images._feature_metadata import FORMAT
 from unseen.images._feature_store import is_being_finished
 from unseen.images._foreign_features import read_foreign, reason
-from unseen.images._matching import find_rows
 from unseen.images.imagenet import class_names as imagenet_names
-from unseen.validation import listed
+from unseen.validation import counted, listed
 
 if TYPE_CHECKING:
     from unseen.images._backbone import Backbone

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from unseen._delimiter import guess_delimiter
+from unseen.files import guess_delimiter
 from unseen.images.reading import system_reason
 from unseen.validation import listed
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from unseen.ensembles.backbone_knowledge import BackboneKnowledge
 from unseen.images._backbone import Backbone
 from unseen.images.imagenet import class_kinds, class_names
 from unseen.labels.kept import kept_space
-from unseen.rivals.backbone import BackboneKnowledge
 
 __all__ = ["backbone_knowledge", "imagenet_knowledge"]
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen._locks import locked
+from unseen.files import locked
 from unseen.labels.readers import Block
 
 FORMAT = 1

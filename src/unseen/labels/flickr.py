@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unseen.cache import cache_dir
+from unseen.files import cache_dir
 from unseen.labels._flickr_api import BASE_URL, FlickrAPI, FlickrError
-from unseen.labels.hitcounts import HitCounts
+from unseen.labels.cooccurrence import HitCounts
 from unseen.validation import check_choice, check_names
 
 __all__ = ["FlickrAPI", "FlickrError", "flickr_hit_counts"]

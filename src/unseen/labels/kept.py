@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.cache import cache_dir
+from unseen.files import cache_dir, write_atomically
 from unseen.labels.prompts import split_prompt
 from unseen.labels.sources import open_source
 from unseen.labels.space import LabelSpace
-from unseen.persistence import write_atomically
 
 __all__ = ["kept_space"]
 

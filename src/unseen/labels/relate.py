@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unseen.labels.cooccurrence import HitCounts, count_tag_sets, read_hit_counts
 from unseen.labels.flickr import flickr_hit_counts
-from unseen.labels.hitcounts import HitCounts, count_tag_sets, read_hit_counts
 from unseen.labels.relations import combine, from_hit_counts, from_path_lengths
 from unseen.labels.wordnet import path_lengths
 
@@ -94,7 +94,7 @@ def _one_source(labels: Sequence[str], source: str, senses: Mapping[str, str] | 
     if problems.unknown or problems.impossible or problems.asymmetric or problems.excessive:
         raise ValueError(
             f"sources: the counts of {source!r} give no relations: {in_words}. Mend the file, or choose how with "
-            f"unseen.labels.hitcounts.read_hit_counts(path, labels, repair=...)."
+            f"unseen.labels.cooccurrence.read_hit_counts(path, labels, repair=...)."
         )
     if len(problems.no_hits) == len(labels):
         raise ValueError(

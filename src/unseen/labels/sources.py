@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.download import Progress
+from unseen.files import Progress
 from unseen.labels.encoders import ENCODERS, TextEncoder, open_encoder
 from unseen.labels.names import MISSING, Resolution, as_phrase, name_vectors, resolve_names
 from unseen.labels.prompts import PromptedEncoder, split_prompt

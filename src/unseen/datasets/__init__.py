@@ -1,0 +1,1 @@
+"""Data sets: annotations in the formats of the field, downloads, simulated scenes."""

@@ -1,0 +1,285 @@
+"""Simulated tagged scenes: data with a known ground truth, so that everything runs with no download."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unseen.datasets.scene_tables import IS_A, SCENES
+from unseen.labels.relations import from_hit_counts, from_path_lengths
+from unseen.labels.space import LabelSpace
+from unseen.validation import check_choice, check_count, check_number
+
+__all__ = ["IS_A", "SCENES", "TaggedScenes", "make_tagged_scenes"]
+
+_N_SEMANTIC: Final = 10  # fewer than the seen labels, so that these can teach every direction
+_N_NUISANCE: Final = 4
+_NUISANCE_STRENGTH: Final = 1.5  # longer than the meaning: what a projection is worth
+_INHERITANCE: Final = 0.75  # correlation of a child's semantics with its parent's
+_BACKGROUND_STRENGTH: Final = 0.2
+_SURPRISE: Final = 0.05  # probability that a tag owes nothing to the scene
+_N_TAG_SETS: Final = 50_000
+
+
+@dataclass(frozen=True, eq=False)
+class TaggedScenes:
+    """Simulated images, their labels and all that is known of the labels; made by `make_tagged_scenes`.
+
+    Attributes
+    ----------
+    X_train, X_test : ndarray of shape (n_images, n_features), float32
+        Non-negative features.
+    Y_train, Y_test : ndarray of shape (n_images, n_labels), int8
+        1 where the image shows the label, else 0; columns in the order of `names`.
+    names : tuple of str
+        The labels, in alphabetical order.
+    vectors : ndarray of shape (n_labels, n_dims)
+        Observed label vectors.
+    seen, unseen : ndarray of int
+        The alternating split: even and odd positions of `names`.
+    path_lengths : ndarray of shape (n_labels, n_labels), int64
+        Shortest is-a path between two labels, in edges.
+    hit_counts : ndarray of shape (n_labels, n_labels), int64
+        Tag sets that hold both labels, in a collection much larger than the images; the diagonal counts the
+        tag sets that hold the label.
+    scene_names : tuple of str
+        The scenes.
+    scenes_train, scenes_test : ndarray of shape (n_images,), int64
+        Scene of each image, as a position in `scene_names`.
+    semantics : ndarray of shape (n_labels, n_semantic)
+        The hidden truth: unit vectors whose inner products say how alike two labels look.
+    """
+
+    X_train: NDArray[np.float32]
+    Y_train: NDArray[np.int8]
+    X_test: NDArray[np.float32]
+    Y_test: NDArray[np.int8]
+    names: tuple[str, ...]
+    vectors: NDArray[np.float64]
+    seen: NDArray[np.int64]
+    unseen: NDArray[np.int64]
+    path_lengths: NDArray[np.int64]
+    hit_counts: NDArray[np.int64]
+    scene_names: tuple[str, ...]
+    scenes_train: NDArray[np.int64]
+    scenes_test: NDArray[np.int64]
+    semantics: NDArray[np.float64]
+
+    @property
+    def labels(self) -> LabelSpace:
+        """All labels, in the order of `names`."""
+        return LabelSpace(self.names, self.vectors)
+
+    @property
+    def seen_labels(self) -> LabelSpace:
+        """The seen labels, in the order of `seen`."""
+        return self._labels_at(self.seen)
+
+    @property
+    def unseen_labels(self) -> LabelSpace:
+        """The unseen labels, in the order of `unseen`."""
+        return self._labels_at(self.unseen)
+
+    def relations(self, source: Literal["hierarchy", "hit counts"]) -> NDArray[np.float64]:
+        """Relation matrix of all labels, the seen ones first and the unseen ones after them.
+
+        Parameters
+        ----------
+        source : {"hierarchy", "hit counts"}
+            Where the relations come from: `path_lengths` or `hit_counts`.
+
+        Returns
+        -------
+        ndarray of shape (n_labels, n_labels)
+            Rows and columns in the order ``[seen, unseen]``.
+        """
+        order = np.concatenate([self.seen, self.unseen])
+        if check_choice(source, "source", ("hierarchy", "hit counts")) == "hierarchy":
+            return from_path_lengths(self.path_lengths[np.ix_(order, order)])
+        return from_hit_counts(self.hit_counts[np.ix_(order, order)])
+
+    def _labels_at(self, positions: NDArray[np.int64]) -> LabelSpace:
+        return LabelSpace([self.names[i] for i in positions], self.vectors[positions])
+
+
+def make_tagged_scenes(
+    n_train: int = 2000,
+    n_test: int = 1000,
+    *,
+    n_features: int = 256,
+    n_dims: int = 50,
+    semantic_gap: float = 0.1,
+    labels_per_image: float = 1.6,
+    noise: float = 0.8,
+    random_state: int | None = 0,
+) -> TaggedScenes:
+    """Simulate tagged images of everyday scenes, half of whose 24 labels are meant to stay unseen.
+
+    **Everything is simulated**: no real image, word vector, WordNet path or search engine stands behind these
+    numbers. They have the structure that zero-shot learning lives on, with the truth known, and serve
+    examples, tests and first steps; they say nothing of how well a method does on photographs.
+
+    Parameters
+    ----------
+    n_train, n_test : int, default=2000, 1000
+        Number of images.
+    n_features : int, default=256
+        Number of features of an image.
+    n_dims : int, default=50
+        Dimension of the label vectors, at least 14.
+    semantic_gap : float in [0, 1], default=0.1
+        How much of the label vectors' meaning is not visual. At 0 a linear projection of the vectors tells
+        exactly which labels look alike, at 1 the vectors say nothing of it.
+    labels_per_image : float in [1, 6], default=1.6
+        Mean number of labels an image. Every image has at least one.
+    noise : float in [0, 100], default=0.8
+        Standard deviation of the noise in a feature, where one label contributes a standard deviation of 1.
+    random_state : int or None, default=0
+        Seed; None draws a new one at each call. Under one seed, `semantic_gap` and `n_dims` change the label
+        vectors and nothing else, so that runs at several gaps are compared on the same images.
+
+    Returns
+    -------
+    TaggedScenes
+
+    Notes
+    -----
+    The hidden semantics of the labels diffuse down the is-a tree `IS_A`: a child is its parent plus a random
+    step, so that the longer the path between two labels, the less they look alike. An image is a scene of
+    `SCENES`, which draws labels that go together; hit counts tell of looks as far as things of a kind share
+    scenes. Features are ``relu(sum of the labels' prototypes + background of the scene + noise)``, where a
+    prototype is a random linear map of the label's semantics. The label vectors hold the semantics, a share
+    `semantic_gap` of whose variance is replaced by independent values, and nuisance directions orthogonal to
+    them, of larger variance, that carry no visual meaning: a projection can remove the latter, not the former.
+    Which directions are nuisance the seen labels teach only in part; relations that say which labels, seen or
+    not, belong together teach the rest.
+
+    Examples
+    --------
+    >>> data = make_tagged_scenes(n_train=100, n_test=50)
+    >>> data.X_train.shape, data.Y_train.shape
+    ((100, 256), (100, 24))
+    >>> data.unseen_labels.names[:4]
+    ('boat', 'bowl', 'cake', 'cat')
+    """
+    for name, n in (("n_train", n_train), ("n_test", n_test), ("n_features", n_features)):
+        check_count(n, name)
+    check_count(n_dims, "n_dims", low=_N_SEMANTIC + _N_NUISANCE)
+    check_number(semantic_gap, "semantic_gap", high=1.0)
+    check_number(labels_per_image, "labels_per_image", low=1.0, high=6.0)
+    check_number(noise, "noise", high=100.0)
+    if random_state is not None:
+        check_count(random_state, "random_state", low=0)
+    # A stream for each thing that is drawn, so that the vectors' parameters leave the images as they are.
+    streams = np.random.SeedSequence(random_state).spawn(6)
+    world, camera, vocabulary, train, test, web = map(np.random.default_rng, streams)
+
+    names = tuple(sorted(set(IS_A) - set(IS_A.values())))
+    semantics = _hidden_semantics(names, world)
+    look = _Look.draw(semantics, n_features, camera)
+    probabilities = _scene_probabilities(names)
+    scenes_train, Y_train = _draw_tags(probabilities, n_train, labels_per_image, train)
+    scenes_test, Y_test = _draw_tags(probabilities, n_test, labels_per_image, test)
+    tags = _draw_tags(probabilities, _N_TAG_SETS, labels_per_image, web)[1].astype(np.float64)
+    positions = np.arange(len(names), dtype=np.int64)
+    return TaggedScenes(
+        X_train=look.photograph(Y_train, scenes_train, noise, train),
+        Y_train=Y_train,
+        X_test=look.photograph(Y_test, scenes_test, noise, test),
+        Y_test=Y_test,
+        names=names,
+        vectors=_observed_vectors(semantics, n_dims, semantic_gap, vocabulary),
+        seen=positions[0::2],
+        unseen=positions[1::2],
+        path_lengths=_path_lengths(names),
+        hit_counts=(tags.T @ tags).astype(np.int64),
+        scene_names=tuple(SCENES),
+        scenes_train=scenes_train,
+        scenes_test=scenes_test,
+        semantics=semantics,
+    )
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What labels and scenes contribute to the features of an image."""
+
+    prototypes: NDArray[np.float64]
+    backgrounds: NDArray[np.float64]
+
+    @classmethod
+    def draw(cls, semantics: NDArray[np.float64], n_features: int, rng: np.random.Generator) -> _Look:
+        prototypes = semantics @ rng.standard_normal((semantics.shape[1], n_features))
+        return cls(prototypes, _BACKGROUND_STRENGTH * rng.standard_normal((len(SCENES), n_features)))
+
+    def photograph(
+        self, Y: NDArray[np.int8], scenes: NDArray[np.int64], noise: float, rng: np.random.Generator
+    ) -> NDArray[np.float32]:
+        activations = Y @ self.prototypes + self.backgrounds[scenes]
+        activations += noise * rng.standard_normal(activations.shape)
+        return np.maximum(activations, 0.0).astype(np.float32)
+
+
+def _draw_tags(
+    probabilities: NDArray[np.float64], n_images: int, labels_per_image: float, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    """Draw the scene of each image and from it a geometric number of distinct labels."""
+    n_scenes, n_labels = probabilities.shape
+    scenes = rng.integers(n_scenes, size=n_images)
+    # The Gumbel trick: the k largest of log-probability + Gumbel noise are k draws without replacement.
+    keys = np.log(probabilities)[scenes] + rng.gumbel(size=(n_images, n_labels))
+    n_drawn = np.minimum(rng.geometric(1.0 / labels_per_image, size=n_images), n_labels)
+    smallest_drawn = np.take_along_axis(np.sort(keys, axis=1), (n_labels - n_drawn)[:, None], axis=1)
+    return scenes, (keys >= smallest_drawn).astype(np.int8)
+
+
+def _scene_probabilities(names: tuple[str, ...]) -> NDArray[np.float64]:
+    weights = np.zeros((len(SCENES), len(names)))
+    for row, members in zip(weights, SCENES.values(), strict=True):
+        row[[names.index(member) for member in members]] = 1.0 / np.sqrt(np.arange(1, len(members) + 1))
+    weights /= weights.sum(axis=1, keepdims=True)
+    probabilities: NDArray[np.float64] = (1.0 - _SURPRISE) * weights + _SURPRISE / len(names)
+    return probabilities
+
+
+def _ancestry(name: str) -> list[str]:
+    """Chain from a node up to the root, both included."""
+    chain = [name]
+    while chain[-1] in IS_A:
+        chain.append(IS_A[chain[-1]])
+    return chain
+
+
+def _path_lengths(names: tuple[str, ...]) -> NDArray[np.int64]:
+    chains = [set(_ancestry(name)) for name in names]
+    # In a tree, the nodes of one chain only are the edges between the two leaves.
+    return np.array([[len(a ^ b) for b in chains] for a in chains], dtype=np.int64)
+
+
+def _hidden_semantics(names: tuple[str, ...], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Diffuse down the tree, then scale to unit length: labels correlate as _INHERITANCE ** path length."""
+    nodes = sorted({*IS_A, *IS_A.values()})
+    steps = dict(zip(nodes, rng.standard_normal((len(nodes), _N_SEMANTIC)), strict=True))
+    semantics = np.empty((len(names), _N_SEMANTIC))
+    for row, name in zip(semantics, names, strict=True):
+        root, *descent = reversed(_ancestry(name))
+        row[:] = steps[root]
+        for node in descent:
+            row[:] = _INHERITANCE * row + np.sqrt(1.0 - _INHERITANCE**2) * steps[node]
+    semantics /= np.linalg.norm(semantics, axis=1, keepdims=True)
+    return semantics
+
+
+def _observed_vectors(
+    semantics: NDArray[np.float64], n_dims: int, semantic_gap: float, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    n_labels, n_semantic = semantics.shape
+    unrelated = rng.standard_normal(semantics.shape) / np.sqrt(n_semantic)
+    nuisance = rng.standard_normal((n_labels, _N_NUISANCE)) / np.sqrt(_N_NUISANCE)
+    meaning = np.sqrt(1.0 - semantic_gap) * semantics + np.sqrt(semantic_gap) * unrelated
+    frame, _ = np.linalg.qr(rng.standard_normal((n_dims, n_semantic + _N_NUISANCE)))
+    vectors: NDArray[np.float64] = np.hstack([meaning, _NUISANCE_STRENGTH * nuisance]) @ frame.T
+    return vectors

@@ -1,0 +1,412 @@
+"""Experiments: blind to unseen labels, the same bits for the same seed, and nothing is computed twice."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+
+from unseen import LabelSpace, make_tagged_scenes
+from unseen import taep as taep_room
+from unseen.baselines import DMP
+from unseen.ensembles import BackboneKnowledge
+from unseen.evaluation.metrics import Summary, summary
+from unseen.evaluation.protocol import alternating_split, named_split
+from unseen.evaluation.search import class_holdout_search
+from unseen.experiment import runner as room
+from unseen.experiment._cell import run_cell
+from unseen.experiment._data import SideBySide
+from unseen.experiment.paper_tables import implied_totals, printed
+from unseen.experiment.runner import (
+    MAIN,
+    METHODS,
+    ExperimentData,
+    Method,
+    SearchPlan,
+    class_splits,
+    identity_error,
+    interval,
+    is_blind,
+    run_cells,
+    run_experiment,
+)
+from unseen.experiment.studies import FACTORS, embedding_study, rank_study, strength_study
+from unseen.taep import TAEP
+
+PLAN = SearchPlan(halvings=1, most_images=80)
+
+
+def small_dmp(given):
+    return DMP()
+
+
+def small_taep(given):
+    return TAEP(tol=5e-2)
+
+
+SMALL = (
+    Method("DMP", "paper", small_dmp, ({"alpha": [0.1, 10.0]}, {"center": [True, False]})),
+    Method("TAEP", "paper", small_taep, ({"rank": [2, 4]}, {"gamma": [0.01, 1.0]})),
+    Method("TAEP-H", "paper", small_taep, ({"lam": [0.1, 1.0]},), relations="hierarchy"),
+)
+
+
+@pytest.fixture(scope="module")
+def data():
+    scenes = make_tagged_scenes(n_train=200, n_test=80)
+    order = np.concatenate([scenes.seen, scenes.unseen])
+    relations = np.empty((len(order), len(order)))
+    relations[np.ix_(order, order)] = scenes.relations("hierarchy")  # given seen first; wanted by column
+    Y = np.vstack([scenes.Y_train, scenes.Y_test])
+    is_train = np.arange(len(Y)) < 200
+    return ExperimentData(
+        "scenes",
+        tuple(scenes.names),
+        Y,
+        is_train,
+        {"simulated": np.vstack([scenes.X_train, scenes.X_test])},
+        {"simulated": LabelSpace(scenes.names, scenes.labels.vectors)},
+        relations={"hierarchy": relations},
+    )
+
+
+@pytest.fixture(scope="module")
+def splits(data):
+    return class_splits(alternating_split(data.labels), 1, seed=0)
+
+
+@pytest.fixture(scope="module")
+def done(data, splits):
+    return run_experiment(data, splits, SMALL, plan=PLAN)
+
+
+def contents(experiment):
+    return [json.dumps(outcome.result.to_content(), sort_keys=True) for outcome in experiment.outcomes]
+
+
+def test_every_method_has_a_row_on_every_split(done, splits):
+    rows = [(o.cell.method.name, o.cell.split_name) for o in done.outcomes]
+    assert rows == [(method.name, name) for method in SMALL for name in splits]
+    assert all(0 < o.result.held_out < 1 and o.result.n_settings >= 2 for o in done.outcomes)
+
+
+def test_stages_go_on_from_the_choice_before(done):
+    params = done.of("TAEP")[0].result.params
+    assert set(params) == {"rank", "gamma"}
+    assert done.of("DMP")[0].result.n_settings == 4  # 2 + 2, not 2 x 2 x ...
+
+
+def test_same_seed_same_bits_whatever_the_number_of_jobs(data, splits, done):
+    assert contents(run_experiment(data, splits, SMALL, plan=PLAN, n_jobs=2)) == contents(done)
+    assert contents(run_experiment(data, splits, SMALL, plan=PLAN, seed=1)) != contents(done)
+
+
+def test_a_part_has_one_thread_on_a_worker_that_has_more(data, done, monkeypatch):
+    used, asked = [], taep_room._n_threads
+    monkeypatch.setattr(taep_room, "_n_threads", lambda n_jobs: used.append(asked(n_jobs)) or used[-1])
+    with parallel_config(backend="threading", n_jobs=2):
+        assert asked(None) == 2  # so that the bits of a fit would depend on where it is made
+        run_cell(done.of("TAEP")[0].cell, data, PLAN)
+    assert set(used) == {1}
+
+
+def test_backends_that_return_everything_in_the_end_will_do(data, splits, tmp_path):
+    dmp = SMALL[:1]
+    with parallel_config(backend="multiprocessing"):
+        found = run_experiment(data, splits, dmp, plan=PLAN, n_jobs=2, store=tmp_path)
+    assert contents(found) == contents(run_experiment(data, splits, dmp, plan=PLAN))
+
+
+def test_the_vector_of_an_unseen_label_reaches_no_search(data, splits):
+    space = data.vectors["simulated"]
+    split = splits[MAIN]
+    searched = []
+    for factor in (1.0, 5.0):
+        vectors = space.vectors.copy()
+        vectors[split.unseen[0]] *= factor
+        vectors[split.unseen[0], 0] += factor
+        beside = SideBySide((LabelSpace(space.names, vectors), LabelSpace(space.names, vectors[:, ::-1])))
+        (outcome,) = run_experiment(
+            replace(data, vectors={"side by side": beside}), {MAIN: split}, SMALL[:1], plan=PLAN
+        ).outcomes
+        searched.append(outcome.result)
+    assert searched[0].held_out == searched[1].held_out
+    assert searched[0].zero_shot != searched[1].zero_shot
+
+
+def test_vectors_side_by_side_are_centred_over_the_labels_in_use():
+    a = LabelSpace(["cat", "dog", "car"], np.array([[1.0, 0.0], [0.0, 1.0], [5.0, 5.0]]))
+    b = LabelSpace(["cat", "dog", "car"], np.array([[2.0], [0.0], [9.0]]))
+    half = np.sqrt(0.5)
+    found = SideBySide((a, b)).select(["cat", "dog"])
+    np.testing.assert_allclose(found.vectors, [[half, -half, 1.0], [-half, half, -1.0]])
+    assert SideBySide((a, b)).vectors.shape == (3, 3)
+
+
+def test_one_seen_label_cannot_be_searched_on(data):
+    split = named_split(data.labels, data.labels[:1])
+    with pytest.raises(ValueError, match=r"'main split' has 1 seen label, .*search=False, or --no-search"):
+        run_experiment(data, {MAIN: split}, SMALL[:1], plan=PLAN)
+    assert run_experiment(data, {MAIN: split}, SMALL[:1], search=False).outcomes
+
+
+def test_unseen_annotations_reach_no_choice_and_no_score_used_for_choosing(data, splits, done):
+    split = splits[MAIN]
+    rng = np.random.default_rng(5)
+    Y = np.array(data.Y)
+    columns = np.array(split.unseen)
+    Y[:, columns] = Y[np.ix_(rng.permutation(len(Y)), columns)]
+    assert (Y != data.Y).any()
+    shuffled = run_experiment(replace(data, Y=Y), {MAIN: split}, SMALL, plan=PLAN)
+    for method in SMALL:
+        before, after = done.of(method.name)[0].result, shuffled.of(method.name)[0].result
+        assert (after.params, after.held_out, after.vectors) == (before.params, before.held_out, before.vectors)
+        assert after.objective == before.objective
+        assert after.zero_shot != before.zero_shot  # the test itself does look at them
+
+
+def test_blindness_is_checked_on_what_is_learned_from(data, splits, monkeypatch):
+    assert all(is_blind(data, split) for split in splits.values())
+    leaking = lambda X, Y, split: room_view(X, Y, replace(split, seen=split.seen + split.unseen[:1],  # noqa: E731
+                                                          unseen=split.unseen[1:]))  # fmt: skip
+    room_view = room.training_view
+    monkeypatch.setattr(room, "training_view", leaking)
+    assert not is_blind(data, splits[MAIN])
+
+
+def test_finished_parts_are_found_again_and_damaged_ones_computed_again(data, splits, done, tmp_path, monkeypatch):
+    main = {MAIN: splits[MAIN]}
+    first = run_experiment(data, main, SMALL[:1], plan=PLAN, store=tmp_path)
+    (part,) = tmp_path.iterdir()
+    calls = []
+    real = room.run_cell
+    monkeypatch.setattr(room, "run_cell", lambda *args: calls.append(args) or real(*args))
+    assert contents(run_experiment(data, main, SMALL[:1], plan=PLAN, store=tmp_path)) == contents(first)
+    assert not calls
+    whole = part.read_text()
+    changed = whole.replace(repr(first.outcomes[0].result.held_out), "0.5")
+    for damage in (whole[: len(whole) // 2], changed, "[]", ""):
+        part.write_text(damage)
+        calls.clear()
+        again = run_experiment(data, main, SMALL[:1], plan=PLAN, store=tmp_path)
+        assert contents(again) == contents(first)
+        assert len(calls) == 1
+        assert part.read_text() == whole
+
+
+def test_a_stopped_run_keeps_what_is_finished(data, splits, tmp_path, monkeypatch):
+    real, calls = room.run_cell, []
+
+    def stopping(*args):
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(room, "run_cell", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(data, splits, SMALL[:1], search=False, store=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    run_experiment(data, splits, SMALL[:1], search=False, store=tmp_path)
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize("change", ["seed", "data", "grid", "plan"])
+def test_another_input_is_another_part(data, splits, tmp_path, change):
+    main = {MAIN: splits[MAIN]}
+    run_experiment(data, main, SMALL[:1], plan=PLAN, store=tmp_path)
+    method, plan, seed, given = SMALL[0], PLAN, 0, data
+    if change == "seed":
+        seed = 1
+    elif change == "data":
+        given = replace(data, features={"simulated": data.features["simulated"] + 1e-6})
+    elif change == "grid":
+        method = replace(method, stages=({"alpha": [0.1, 1.0]},))
+    else:
+        plan = SearchPlan(halvings=1, most_images=60)
+    run_experiment(given, main, [method], plan=plan, seed=seed, store=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_methods_without_their_inputs_are_left_out_and_named(data, splits):
+    bare = replace(data, relations={})
+    found = run_experiment(bare, {MAIN: splits[MAIN]}, (SMALL[0], SMALL[2], METHODS[-1]), search=False)
+    assert [method.name for method in found.methods] == ["DMP"]
+    assert "hierarchy" in found.left_out["TAEP-H"]
+    assert "logits" in found.left_out[METHODS[-1].name]
+    with pytest.raises(ValueError, match="none of them can run"):
+        run_experiment(bare, splits, SMALL[2:])
+
+
+def test_random_splits_are_halves_and_more_of_them_begin_with_the_fewer(data):
+    main = alternating_split(data.labels)
+    few, many = class_splits(main, 2, seed=3), class_splits(main, 4, seed=3)
+    assert list(many)[:3] == list(few)
+    assert all(many[name] == few[name] for name in few)
+    assert len({split.seen for split in many.values()}) == 5
+    assert all(sorted(s.seen + s.unseen) == sorted(main.seen + main.unseen) for s in many.values())
+
+
+@pytest.mark.parametrize(("n_labels", "n_others"), [(2, 1), (3, 2), (4, 5), (5, 7)])
+def test_random_splits_are_all_different(n_labels, n_others):
+    splits = class_splits(alternating_split([f"label {i}" for i in range(n_labels)]), 7, seed=0)
+    assert len({split.seen for split in splits.values()}) == len(splits) == 1 + n_others
+    assert list(splits) == [MAIN, *(f"random {i + 1}" for i in range(n_others))]
+
+
+def test_the_identity_holds_for_top_3_and_for_nothing_else(data, done):
+    assert max(o.result.identity_error for o in done.outcomes) < 1e-9
+    Y = data.Y[:30]
+    scores = np.random.default_rng(0).random(Y.shape)
+    assert identity_error(summary(Y, scores, 3), Y) < 1e-12
+    with pytest.raises(ValueError, match="top 3"):
+        identity_error(summary(Y, scores, 2), Y)
+    unknown = np.where(np.arange(Y.size).reshape(Y.shape) == 0, np.nan, Y)
+    assert np.isnan(identity_error(Summary(0.1, 0.2, 0.3, 0.4), unknown))
+
+
+def test_interval_is_students():
+    part = interval([1.0, 2.0, 3.0])
+    assert part.mean == 2.0
+    assert part.half == pytest.approx(4.302653 / np.sqrt(3), rel=1e-6)  # t of 2 degrees of freedom, s = 1
+    assert np.isnan(interval([1.0]).half)
+
+
+def test_label_figures_average_to_the_macro_f1(done):
+    for outcome in done.outcomes:
+        if not np.isnan(outcome.result.labels["f1"]).any():
+            assert np.mean(outcome.result.labels["f1"]) == pytest.approx(outcome.result.zero_shot.macro_f1)
+
+
+def test_fewer_images_in_the_search_are_other_fits_on_the_same_folds(data):
+    labels = list(range(0, len(data.labels), 2))
+    X, Y = data.features["simulated"][data.is_train], data.Y[data.is_train][:, labels]
+    space = data.vectors["simulated"].select([data.labels[i] for i in labels])
+    few, all_, more = (
+        class_holdout_search(DMP(), {"alpha": [1.0]}, X, Y, space, n_splits=1, max_images=most).best_score
+        for most in (20, None, 1000)
+    )
+    assert few != all_ == more
+    with pytest.raises(ValueError, match="max_images"):
+        class_holdout_search(DMP(), {"alpha": [1.0]}, X, Y, space, max_images=0)
+
+
+def test_studies_start_from_the_choice(data, done):
+    def run(cells):
+        return room.run_cells(cells, data, plan=PLAN)
+
+    strength = strength_study(done, run)
+    assert {point.at for point in strength} == set(FACTORS)
+    chosen = done.of("TAEP")[0]
+    same = next(p for p in strength if p.curve == "TAEP" and p.at == 1.0 and p.outcome.cell.split_name == MAIN)
+    assert same.outcome.result.zero_shot == chosen.result.zero_shot
+    ranks = rank_study(done, run)
+    convex = [p.outcome.result.objective for p in ranks if p.curve == "convex"]
+    bounds = {p.at: p.outcome.result.lower_bound for p in ranks if p.curve == "convex"}
+    assert len(convex) == len(bounds) > 2
+    assert all(p.outcome.result.objective >= bounds[p.at] for p in ranks)
+    vectors = embedding_study(done, run)
+    assert [(p.curve, p.at) for p in vectors] == [("simulated", 0.0), ("simulated", 1.0)]
+    assert vectors[0].outcome.result.zero_shot != vectors[1].outcome.result.zero_shot
+
+
+def test_printed_rows_tell_the_protocol():
+    # Top 3 predictions, and 1.0633 true labels an image on the split of every other class.
+    for part in implied_totals("zero-shot", "voc2007"):
+        if not part.method.startswith("TAEP"):
+            assert part.total == pytest.approx(4.0633, abs=0.02)
+    assert printed("zero-shot", "voc2007", "TAEP-C").miap == pytest.approx(0.5922)
+    assert printed("generalized", "voc2012", "TAEP-H").hamming == pytest.approx(0.1294)
+    assert printed("zero-shot", "voc2007", "DeViSE") is None
+    assert implied_totals("zero-shot", "my data") == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": ("a", "b")}, "columns"),
+        ({"is_train": np.ones(280, dtype=bool)}, "is_train"),
+        ({"features": {}}, "features"),
+        ({"vectors": {"x": LabelSpace(["a"], [[1.0]])}}, "vectors"),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(data, change, message):
+    with pytest.raises(ValueError, match=message):
+        replace(data, **change)
+
+
+def test_a_split_of_other_labels_is_refused(data):
+    turned = alternating_split(tuple(reversed(data.labels)))
+    with pytest.raises(ValueError, match="splits: 'turned' splits other labels"):
+        run_experiment(data, {"turned": turned}, SMALL[:1], search=False)
+
+
+def test_flags_must_be_flags(data):
+    with pytest.raises(ValueError, match="is_train: its type is int64"):
+        replace(data, is_train=data.is_train.astype(np.int64))
+
+
+def test_what_classes_are_kinds_of_is_part_of_the_data(data):
+    known = {"a": [1.0, 0.0], "b": [0.0, 1.0]}
+    prints = []
+    for membership in ([[1], [0]], [[0], [1]]):
+        kinds = LabelSpace(["kind"], [[1.0, 1.0]])
+        classes = BackboneKnowledge(
+            LabelSpace(list(known), list(known.values())), kinds=kinds, membership=membership
+        )
+        prints.append(replace(data, classes={"text": classes}).fingerprints()["classes text"])
+    assert prints[0] != prints[1]
+
+
+@pytest.fixture(scope="module")
+def two_networks(data):
+    """The second of them has classes with names."""
+    rng = np.random.default_rng(0)
+    (features,) = data.features.values()
+    (space,) = data.vectors.values()
+    classes = LabelSpace([f"class {k}" for k in range(15)], rng.normal(size=(15, space.vectors.shape[1])))
+    return replace(
+        data,
+        features={"plain": 10.0 * features, "named": rng.gamma(1.0, size=(len(features), 7))},
+        logits={"named": rng.normal(size=(len(features), 15))},
+        classes={"simulated": BackboneKnowledge(classes)},
+    )
+
+
+def test_what_methods_of_the_open_track_are_given(two_networks):
+    plain, named = two_networks.features.values()
+    (logits,) = two_networks.logits.values()
+    alone, with_taep, with_stacked = (method for method in METHODS if method.track == "open")
+    assert {two_networks.backbone(method) for method in (alone, with_taep, with_stacked)} == {"named"}
+    np.testing.assert_array_equal(two_networks.columns(alone, "named"), logits)
+    np.testing.assert_array_equal(two_networks.columns(with_taep, "named"), np.hstack([named, logits]))
+    X = two_networks.columns(with_stacked, "named")
+    n_features = two_networks.n_features(with_stacked, "named")
+    assert n_features == plain.shape[1] + 7
+    np.testing.assert_array_equal(X[:, n_features:], logits)
+    np.testing.assert_allclose(np.linalg.norm(X[:, : plain.shape[1]], axis=1), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(X[:, plain.shape[1] : n_features], axis=1), 1.0, rtol=1e-5)
+    assert two_networks.inputs(with_stacked, "named") == "plain + named"
+    assert two_networks.inputs(with_taep, "named") == "named"
+    half = {"plain": np.full((len(plain), 2048), 10.0, dtype=np.float16), "named": named}
+    X = replace(two_networks, features=half).columns(with_stacked, "named")
+    np.testing.assert_allclose(X[:, :2048], 2048**-0.5, rtol=1e-3)
+
+
+def test_the_features_of_every_network_count_for_what_is_kept(two_networks, splits, tmp_path):
+    open_methods = tuple(replace(method, stages=()) for method in METHODS if method.track == "open")
+    main = {MAIN: splits[MAIN]}
+    first = run_experiment(two_networks, main, open_methods, store=tmp_path)
+    n_kept = len(list(tmp_path.iterdir()))
+    assert n_kept == 3
+    other = replace(two_networks, features=two_networks.features | {"plain": two_networks.features["plain"] ** 2})
+    again = run_experiment(other, main, open_methods, store=tmp_path)
+    assert len(list(tmp_path.iterdir())) == n_kept + 1  # that of the method which looks at all of them
+    for a, b in zip(first.outcomes, again.outcomes, strict=True):
+        assert (a.result == b.result) == (a.cell.method.columns != "all")
+    points = embedding_study(first, partial(run_cells, data=two_networks, store=tmp_path))
+    assert {point.outcome.cell.method.name for point in points} == {method.name for method in open_methods[:2]}
