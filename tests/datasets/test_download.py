@@ -9,7 +9,7 @@ from tests.test_files_download import Handler, Site
 
 from unseen.datasets.download import DATA_SETS, Archive, DataSet, data_set_is_there, get_data_set
 from unseen.files import DownloadError
-from unseen.images import archives
+from unseen.datasets import download as archives
 
 FOLDER = "VOCdevkit/VOC2007"
 TRAINVAL = {

@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from unseen import make_tagged_scenes
-from unseen.baselines import ConSE, consensus
+from unseen.baselines import ConSE
+from unseen.ensembles import consensus
 from unseen.baselines._linear import signed_power
 from unseen.ensembles import Consensus, LabelMeanTransfer
 from unseen.evaluation.metrics import mean_image_average_precision

@@ -6,7 +6,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from unseen import TAEP, make_tagged_scenes
-from unseen.baselines import stacked
+from unseen.ensembles import stacked
 from unseen.ensembles import Consensus, Stacked
 from unseen.ensembles._calibration import LEAST_SLOPE, LogOdds, fit_log_odds, groups, typical_intercept
 

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from unseen import Explanation, Tag
-from unseen.evaluation import figures, label_figures, study_figures
+from unseen.evaluation import figures, label_figures
+from unseen.experiment import study_figures
 from unseen.experiment.study_figures import Curve, Panel
 
 
