@@ -1,39 +1,23 @@
-"""Data sets that can be downloaded: official archives, checksummed, unpacked whole or not at all."""
+"""Data sets that can be downloaded: official archives, checked, unpacked whole or not at all."""
 
 from __future__ import annotations
 
 import shutil
 import tarfile
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path, PurePosixPath
-from typing import IO
+from pathlib import Path
 
-from unseen.files import DownloadError, Progress, download, file_digest, locked
+from unseen.files import DownloadError, Progress, download, locked
 from unseen.validation import check_choice, listed
 
-__all__ = ["DATA_SETS", "Archive", "DataSet", "data_set_is_there", "get_data_set"]
-
-Reporter = Callable[[str], Progress]
+__all__ = ["DATA_SETS", "Archive", "DataSet", "get_data_set"]
 
 
 @dataclass(frozen=True)
 class Archive:
-    """A tar file.
-
-    Attributes
-    ----------
-    name : str
-        Its file name.
-    urls : tuple of str
-        Where to get it: the official address first, then mirrors.
-    md5 : str
-        Its checksum, as torchvision publishes it; what disagrees is never unpacked.
-    n_bytes : int
-        Its size.
-    """
+    """A tar file: its name, its addresses (the official one first), its MD5 and its size."""
 
     name: str
     urls: tuple[str, ...]
@@ -43,19 +27,7 @@ class Archive:
 
 @dataclass(frozen=True)
 class DataSet:
-    """Archives that make up a data set.
-
-    Attributes
-    ----------
-    title : str
-        What it is, in a few words.
-    archives : tuple of Archive
-        Unpacked together.
-    folder : str
-        The one folder that they hold, with slashes.
-    lists : dict of str to int
-        Files in `folder` that name images, one a line, and how many: this is how a whole data set is known.
-    """
+    """Archives that unpack to one folder, and the lists of images in it with their numbers of lines."""
 
     title: str
     archives: tuple[Archive, ...]
@@ -93,17 +65,13 @@ DATA_SETS = {
 
 
 def get_data_set(
-    name: str,
-    into: str | PathLike[str] = ".",
-    *,
-    report: Reporter | None = None,
-    retries: int = 4,
-    backoff: float = 1.0,
+    name: str, into: str | PathLike[str] = ".", *, report: Callable[[str], Progress] | None = None
 ) -> Path:
     """Download and unpack a data set, unless it is there.
 
-    The archives go to `into` while they are needed; one that is already there is used, and left there. An
-    interrupted download is continued by the next call. The data set appears only when all of it is unpacked.
+    The archives are put into `into` and removed at the end; an archive that was there before is used and left
+    there. An interrupted download is continued by the next call. The data set appears only when all of it is
+    unpacked.
 
     Parameters
     ----------
@@ -113,8 +81,6 @@ def get_data_set(
         Folder to put it in.
     report : callable, optional
         Called with the title of each stage; returns a ``progress(done, total)`` for it, in bytes.
-    retries, backoff : int, float
-        See `unseen.files.download`.
 
     Returns
     -------
@@ -124,137 +90,76 @@ def get_data_set(
     Raises
     ------
     DownloadError
-        If an archive cannot be fetched from any of its addresses.
+        If an archive cannot be downloaded from any of its addresses.
     ValueError
-        If an archive holds what it should not.
+        If an archive is damaged or unsafe.
     FileExistsError
-        If there is something else, or an incomplete data set, at its place.
+        If something else, or an incomplete data set, is in its place.
     """
     data_set = DATA_SETS[check_choice(name, "name", tuple(DATA_SETS))]
     report = report or (lambda title: lambda done, total: None)
     into = Path(into).expanduser()
+    target = into / data_set.folder
     try:
         into.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=into):
-            pass
     except OSError as error:
         raise OSError(f"into: {str(into)!r} cannot be written ({error}). Pass another folder.") from error
-    target = into / data_set.folder
     with locked(into / f".{name}.lock"):
-        if data_set_is_there(data_set, into):
+        if not _incomplete_lists(data_set, target):
             return target
         if target.exists():
             raise FileExistsError(
-                f"into: {str(target)!r} is there, but does not hold the whole data set. Move it away, or pass "
-                f"another folder."
+                f"into: {str(target)!r} is there, but is not the whole data set. Move it, or pass another folder."
             )
-        kept = {archive.name for archive in data_set.archives if (into / archive.name).exists()}
-        for archive in data_set.archives:
-            _fetch(archive, into / archive.name, report, retries, backoff)
-        _unpack_all(data_set, into, report)
-        for archive in data_set.archives:
-            if archive.name not in kept:
-                (into / archive.name).unlink()
+        paths = {archive: into / archive.name for archive in data_set.archives}
+        fetched = [path for path in paths.values() if not path.exists()]
+        for archive, path in paths.items():
+            _fetch(archive, path, report)
+        _unpack(data_set, into, into / f".{name}.part", report)
+        for path in fetched:
+            path.unlink()
     return target
 
 
-def data_set_is_there(data_set: DataSet, into: str | PathLike[str]) -> bool:
-    """Whether a folder holds a whole data set.
-
-    Parameters
-    ----------
-    data_set : DataSet
-        One of the values of `DATA_SETS`.
-    into : str or path
-        The folder that was given to `get_data_set`.
-
-    Returns
-    -------
-    bool
-    """
-    return not _incomplete(data_set, Path(into) / data_set.folder)
-
-
-def _incomplete(data_set: DataSet, folder: Path) -> list[str]:
+def _incomplete_lists(data_set: DataSet, folder: Path) -> list[str]:
     """Lists that are missing, or name another number of images than they should."""
 
-    def lines(path: Path) -> int:
+    def n_lines(path: Path) -> int:
         return len(path.read_bytes().split()) if path.is_file() else -1
 
-    return [name for name, count in data_set.lists.items() if lines(folder / name) != count]
+    return [name for name, count in data_set.lists.items() if n_lines(folder / name) != count]
 
 
-def _fetch(archive: Archive, path: Path, report: Reporter, retries: int, backoff: float) -> None:
+def _fetch(archive: Archive, path: Path, report: Callable[[str], Progress]) -> None:
     """Download from the first address that has the right file."""
-    if path.exists() and file_digest(path, "md5") != archive.md5:
-        raise FileExistsError(
-            f"into: {str(path)!r} is there, but damaged or another file: its md5 is not {archive.md5}. Remove it."
-        )
     reasons = []
     for url in archive.urls:
-        progress = report(f"downloading {url}")
         try:
-            download(url, path, md5=archive.md5, progress=progress, retries=retries, backoff=backoff)
+            download(url, path, md5=archive.md5, progress=report(f"downloading {url}"))
             return
         except DownloadError as error:
             reasons.append(str(error))
-    others = f" Nor could {', '.join(archive.urls[1:])}." if archive.urls[1:] else ""
-    raise DownloadError(reasons[0] + others)
+    raise DownloadError(f"{reasons[0]} Neither can {', '.join(archive.urls[1:])}.")
 
 
-def _unpack_all(data_set: DataSet, into: Path, report: Reporter) -> None:
-    # The lock is held: what is there was left by a process that was killed.
-    temporary = into / f".{PurePosixPath(data_set.folder).name}.part"
-    shutil.rmtree(temporary, ignore_errors=True)
+def _unpack(data_set: DataSet, into: Path, temporary: Path, report: Callable[[str], Progress]) -> None:
+    """Unpack all archives into a temporary folder, and move the data set from there when it is whole."""
+    shutil.rmtree(temporary, ignore_errors=True)  # left by a process that was killed
     try:
-        temporary.mkdir()
         for archive in data_set.archives:
-            _unpack(into / archive.name, temporary, data_set.folder, report(f"unpacking {archive.name}"))
-        missing = _incomplete(data_set, temporary / data_set.folder)
+            path, progress = into / archive.name, report(f"unpacking {archive.name}")
+            with path.open("rb") as file, tarfile.open(fileobj=file) as tar:
+                for member in tar:
+                    tar.extract(member, temporary, filter="data")
+                    progress(file.tell(), archive.n_bytes)
+        missing = _incomplete_lists(data_set, temporary / data_set.folder)
         if missing:
             raise ValueError(f"archive: {listed(missing)} is missing or incomplete. Nothing was unpacked.")
-        target = into / data_set.folder
-        target.parent.mkdir(parents=True, exist_ok=True)
-        (temporary / data_set.folder).replace(target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _unpack(path: Path, into: Path, folder: str, progress: Progress) -> None:
-    """Write the files of a tar: nothing but plain files, in the one folder expected, with default permissions."""
-    total = path.stat().st_size
-    try:
-        with path.open("rb") as file, tarfile.open(fileobj=file) as tar:
-            for member in tar:
-                _refuse_unsafe(path, member, folder)
-                target = into / member.name
-                if member.isdir():
-                    target.mkdir(parents=True, exist_ok=True)
-                else:
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    _write(tar.extractfile(member), target)
-                progress(file.tell(), total)
+        (into / data_set.folder).parent.mkdir(parents=True, exist_ok=True)
+        (temporary / data_set.folder).replace(into / data_set.folder)
     except (tarfile.TarError, EOFError) as error:
         raise ValueError(
-            f"archive: {str(path)!r} cannot be unpacked ({error}). Remove it and try again."
+            f"archive: {str(path)!r} cannot be unpacked ({error}). Do not trust it: remove it and try again."
         ) from None
-    progress(total, total)
-
-
-def _write(source: IO[bytes] | None, target: Path) -> None:
-    assert source is not None  # a plain file always has a content
-    with source, target.open("wb") as file:
-        shutil.copyfileobj(source, file, 1 << 20)
-
-
-def _refuse_unsafe(path: Path, member: tarfile.TarInfo, folder: str) -> None:
-    """Stricter than tarfile's own filter: a data set needs no links, and knows its folder."""
-    name = PurePosixPath(member.name)
-    inside = name.is_relative_to(folder) or (member.isdir() and PurePosixPath(folder).is_relative_to(name))
-    if name.is_absolute() or ".." in name.parts or "\\" in member.name or ":" in member.name or not inside:
-        what = f"{member.name!r}, which lies outside of {folder}"
-    elif not (member.isfile() or member.isdir()):
-        what = f"{member.name!r}, which is a link or a device"
-    else:
-        return
-    raise ValueError(f"archive: {str(path)!r} holds {what}. Nothing was unpacked: do not trust this file.")
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
