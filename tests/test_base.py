@@ -103,8 +103,8 @@ class TestClasses:
         scores = model.decision_function(data.X_test)
         assert scores.shape == (20,)
         np.testing.assert_array_equal(model.predict(data.X_test) == "with dog", scores > 0)
-        np.testing.assert_array_equal(model.decision_function(data.X_test, "seen")[:, 0], scores)
-        np.testing.assert_array_equal(model.predict(data.X_test, "seen")[:, 0], scores > 0)
+        np.testing.assert_array_equal(model.decision_function(data.X_test, "all")[:, 0], scores)
+        np.testing.assert_array_equal(model.predict(data.X_test, "all")[:, 0], scores > 0)
 
     def test_a_column_of_classes_is_read_as_a_vector_with_a_warning(self, data: TaggedScenes) -> None:
         column = pd.DataFrame({"scene": np.array(data.scene_names)[data.scenes_train]})

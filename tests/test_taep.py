@@ -167,7 +167,7 @@ def test_a_label_unlike_every_seen_one_is_explained_by_the_threshold_alone(scene
     model = TAEP(rank=4, center=False).fit(training.X, training.Y, scenes.seen_labels)
     apart = np.linalg.svd(scenes.seen_labels.vectors)[2][-1]  # orthogonal to all seen labels
     why = model.explain(scenes.X_test[0], apart)
-    assert [tag.score for tag in why.seen_labels] == pytest.approx([0.0] * 12, abs=1e-9)
+    assert [part.value for part in why.parts] == pytest.approx([0.0] * 12, abs=1e-9)
     assert why.score == pytest.approx(why.offset, abs=1e-6)
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from unseen.base import Tag, ZeroShotTagger
     from unseen.datasets.scenes import TaggedScenes, make_tagged_scenes
+    from unseen.explanation import Explanation
     from unseen.labels.space import LabelSpace
     from unseen.photos.tagger import PhotoTagger
-    from unseen.taep import TAEP, Explanation
+    from unseen.taep import TAEP
 
 __version__ = "0.1.0"
 
@@ -28,7 +29,7 @@ __all__ = [
 # Loaded on first use: the numerical libraries take a second that `unseen --version` should not.
 _HOME = {
     "TAEP": "unseen.taep",
-    "Explanation": "unseen.taep",
+    "Explanation": "unseen.explanation",
     "LabelSpace": "unseen.labels.space",
     "PhotoTagger": "unseen.photos.tagger",
     "Tag": "unseen.base",

@@ -101,14 +101,14 @@ def describe(example: Example, result: DemoResult) -> str:
 
 def why(example: Example, most: int = 3) -> str:
     """The main reasons for the best unseen tag, in a sentence."""
-    parts = example.explanation.seen_labels
-    sides = [("for it", [p for p in parts if p.score > 0]), ("against it", [p for p in parts if p.score < 0])]
+    parts = example.explanation.parts
+    sides = [("for it", [p for p in parts if p.value > 0]), ("against it", [p for p in parts if p.value < 0])]
     named = [
-        f"{side} {', '.join(f'{part.name} {part.score:+.2f}' for part in group[:most])}"
+        f"{side} {', '.join(f'{part.name} {part.value:+.2f}' for part in group[:most])}"
         for side, group in sides
         if group
     ]
-    together = f"all {len(parts)} seen labels together {sum(part.score for part in parts):+.2f}"
+    together = f"all {len(parts)} seen labels together {sum(part.value for part in parts):+.2f}"
     return f"{'; '.join(named)}; {together}, above the threshold {example.explanation.score:+.2f}"
 
 

@@ -14,7 +14,7 @@ from unseen.base import Tag
 from unseen.datasets.scenes import TaggedScenes
 from unseen.demo_photos import TaggedPhotos
 from unseen.evaluation.metrics import Summary
-from unseen.taep import Explanation
+from unseen.explanation import Explanation
 
 CHANCE: Final = "chance"
 CEILING: Final = "ceiling: all labels annotated"

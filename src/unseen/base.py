@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unseen import model_file as persistence
 from unseen.cluster.score import is_dask, over_partitions, tags_by_partition
+from unseen.explanation import Explanation, Part
 from unseen.validation import (
     Annotations,
     Labels,
@@ -28,8 +29,9 @@ from unseen.validation import (
     refuse_other_order,
     which_vectors,
 )
+from unseen.validation import Matrix as Matrix
 
-Matrix = NDArray[np.float64]
+SAME = 1e-5  # of the largest entry of a vector: what may differ between two calls of an encoder
 
 
 class Tag(NamedTuple):
@@ -52,8 +54,9 @@ class TrainingProblem(NamedTuple):
 class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
     """Base of the estimators: scores for any label that has a vector, seen in training or not.
 
-    A subclass implements ``_fit(problem)`` and ``_margin_scores(X, M)``, and ``_thresholds(X)`` when it learns
-    a threshold of its own; it has the parameters ``normalize`` and ``center``.
+    A subclass implements ``_fit(problem)`` and ``_margin_scores(X, M)``, ``_thresholds(X)`` if it learns a
+    threshold of its own, and ``_seen_parts(X, M)`` (or ``_parts``) if it can explain its scores; it has the
+    parameters ``normalize`` and ``center``.
     """
 
     normalize: bool
@@ -100,30 +103,29 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
             raise
         return self
 
-    def decision_function(self, X: Any, labels: Any = None) -> Matrix:
+    def decision_function(self, X: Any, labels: Any = "seen") -> Matrix:
         """Margin scores ``F(x, c) - F(x, 0)``: positive above the image's own threshold.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_images, n_features)
             Features.
-        labels : labels, optional
+        labels : labels, default="seen"
             What to score: names known from `fit`, any label vectors (of labels absent at `fit` too), or one of
-            the words "seen", "unseen", "all". None scores the seen labels. A label's scores do not depend on
-            the other labels asked for.
+            the words "seen", "unseen", "all". A label's scores do not depend on the other labels asked for.
 
         Returns
         -------
         ndarray of shape (n_images, n_labels)
-            Of shape (n_images,) after a fit on a vector of two classes. Of a Dask array or data frame X, here and
-            in `threshold` and `predict`, a Dask array, computed partition by partition.
+            Of shape (n_images,) for "seen" after a fit on a vector of two classes. For a Dask array or data frame
+            X, here and in `threshold` and `predict`, a Dask array, computed partition by partition.
         """
         if is_dask(X):
             lazy: Matrix = over_partitions(self._scorer(), "decision_function", X, labels=labels)
             return lazy
         _, scores = self._named_scores(X, labels)
         is_binary = self.single_label_ and len(self.classes_) == 2
-        return scores.ravel() if is_binary and labels is None else scores
+        return scores.ravel() if is_binary and _are_seen(labels) else scores
 
     def threshold(self, X: Any) -> Matrix:
         """Score ``F(x, 0)`` that a label must exceed on each image; `decision_function` has it subtracted.
@@ -143,14 +145,14 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
             return lazy
         return self._thresholds(self._check_images(X))
 
-    def predict(self, X: Any, labels: Any = None, top: int | None = None) -> NDArray[Any]:
+    def predict(self, X: Any, labels: Any = "seen", top: int | None = None) -> NDArray[Any]:
         """Labels above each image's own threshold, or its ``top`` best ones.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_images, n_features)
             Features.
-        labels : labels, optional
+        labels : labels, default="seen"
             As in `decision_function`.
         top : int, optional
             Predict exactly so many labels an image (all of them if there are fewer); ties go to the earlier one.
@@ -158,15 +160,15 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (n_images, n_labels), int64
-            1 = predicted. After a fit on a vector of classes, and without ``labels`` and ``top``: the classes,
-            of shape (n_images,).
+            1 = predicted. After a fit on a vector of classes, for "seen" and without ``top``: the classes, of
+            shape (n_images,).
         """
         top = None if top is None else check_count(top, "top")
         if is_dask(X):
             lazy: NDArray[Any] = over_partitions(self._scorer(), "predict", X, labels=labels, top=top)
             return lazy
         _, scores = self._named_scores(X, labels)
-        if self.single_label_ and labels is None and top is None:
+        if self.single_label_ and _are_seen(labels) and top is None:
             best = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0.0).astype(np.intp)
             return np.asarray(self.classes_[best])
         if top is None:
@@ -175,15 +177,15 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         np.put_along_axis(predicted, _best_first(scores)[:, :top], 1, axis=1)
         return predicted
 
-    def tag(self, X: Any, labels: Any = None, top: int = 5) -> list[list[Tag]]:
+    def tag(self, X: Any, labels: Any = "all", top: int = 5) -> list[list[Tag]]:
         """Best labels of each image, by name.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_images, n_features)
             Features.
-        labels : labels, optional
-            As in `decision_function`; None proposes every label known from `fit`, seen and unseen.
+        labels : labels, default="all"
+            As in `decision_function`; "all" are the labels known from `fit`, seen and unseen.
         top : int, default=5
             How many labels an image, the best first.
 
@@ -197,7 +199,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         if is_dask(X):
             lazy: list[list[Tag]] = tags_by_partition(self._scorer(), X, labels=labels, top=top)
             return lazy
-        names, scores = self._named_scores(X, "all" if labels is None else labels)
+        names, scores = self._named_scores(X, labels)
         best = _best_first(scores)[:, :top]
         return [[Tag(names[c], float(row[c])) for c in order] for row, order in zip(scores, best, strict=True)]
 
@@ -226,6 +228,24 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         similarities = _unit_rows(self._label_space(self._embed(vectors, "labels", names))) @ target
         order = [i for i in np.argsort(-similarities, kind="stable") if names[i] != name]
         return [Tag(names[i], float(similarities[i])) for i in order[:top]]
+
+    def explain(self, x: ArrayLike, label: Any) -> Explanation:
+        """Split the score of one image for one label into exact contributions.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,) or (1, n_features)
+            The image.
+        label : str or array-like of shape (n_dims,)
+            A name known from `fit`, or any label vector.
+
+        Returns
+        -------
+        Explanation
+            What a part means is said in the description of the class.
+        """
+        X, name, M = self._question(x, label)
+        return Explanation.of(name, float(self._margin_scores(X, M)[0, 0]), self._parts(X, M))
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a safetensors file (whole or not at all).
@@ -266,6 +286,25 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
     def _label_space(self, M: Matrix) -> Matrix:
         """Embedded label vectors in the space where the method compares labels."""
         return M
+
+    def _parts(self, X: Any, M: Matrix) -> list[Part]:
+        """What adds up to the margin score of image X for label M, but for an offset."""
+        values = self._seen_parts(X, M).tolist()
+        return [
+            Part("label", name, value)
+            for name, value in zip(self.label_names_[: self.n_seen_], values, strict=True)
+        ]
+
+    def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
+        """One part for each seen label; they sum to the margin score of image X for label M plus the threshold."""
+        raise ValueError(
+            f"explain: {type(self).__name__} cannot explain its scores, which are not sums over seen labels."
+        )
+
+    def _saved_params(self) -> dict[str, Any]:
+        """Parameters that `save` writes."""
+        params: dict[str, Any] = self.get_params(deep=False)
+        return params
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -386,9 +425,11 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
     def _resolve(self, labels: Any) -> tuple[tuple[str, ...], Matrix]:
         """Names and raw vectors of the labels that a caller asks for."""
         names, vectors, n_seen = self.label_names_, self.label_vectors_, self.n_seen_
-        if labels is None or isinstance(labels, str):
-            words = {"seen": slice(n_seen), "unseen": slice(n_seen, None), "all": slice(None)}
-            part = words.get("seen" if labels is None else labels)
+        words = {"seen": slice(n_seen), "unseen": slice(n_seen, None), "all": slice(None)}
+        if labels is None:
+            raise ValueError(f"labels: None was given. Pass one of {listed([*words])}, names or vectors.")
+        if isinstance(labels, str):
+            part = words.get(labels)
             if part is None:
                 raise ValueError(
                     f"labels: {labels!r} was given. Pass one of {listed([*words])}, or a list of names."
@@ -399,6 +440,20 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         given = check_labels(labels, "labels", Labels(names, vectors))
         return given.names or _numbered_names(len(given.vectors)), given.vectors
 
+    def _question(self, x: Any, label: Any) -> tuple[Any, str, Matrix]:
+        """One image as a matrix of one row, the name of one label, and its embedded vector as a matrix."""
+        check_is_fitted(self)
+        X = self._check_images(x if sp.issparse(x) or hasattr(x, "columns") else np.atleast_2d(np.asarray(x)))
+        if X.shape[0] != 1:
+            raise ValueError(f"x: {X.shape[0]} images were given. Pass the features of one image.")
+        name, vector = self._resolve_one(label)
+        M = self._embed(vector[None], "label", None if name is None else (name,))
+        return X, "label" if name is None else name, M
+
+    def _seen_vectors(self) -> Matrix:
+        """The seen label vectors as the method uses them."""
+        return self._embed(self.label_vectors_[: self.n_seen_], "seen")
+
     def _resolve_one(self, label: Any) -> tuple[str | None, Matrix]:
         """Name (None for a bare vector) and raw vector of a single label."""
         one = [label] if isinstance(label, str) or np.ndim(label) == 1 else label
@@ -406,6 +461,35 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         if len(vectors) != 1:
             raise ValueError(f"label: {len(vectors)} labels were given. Pass a single name or vector.")
         return (names[0] if names else None), vectors[0]
+
+
+def seen_places(M: Matrix, seen: Matrix) -> NDArray[np.intp]:
+    """Place of each label among the seen ones, or -1: the one rule for which labels are seen.
+
+    Two labels are the same if no entries of their vectors differ by more than 1e-5 of the largest entry of the
+    seen one, since an encoder gives a text the same vector only up to rounding.
+
+    Parameters
+    ----------
+    M : ndarray of shape (n_labels, n_dims)
+        Vectors of any labels.
+    seen : ndarray of shape (n_seen, n_dims)
+        Vectors of the seen labels.
+
+    Returns
+    -------
+    ndarray of shape (n_labels,)
+    """
+    if not len(seen):
+        return np.full(len(M), -1)
+    distances = np.array([np.abs(seen - vector).max(axis=1) for vector in M]).reshape(len(M), len(seen))
+    nearest = distances.argmin(axis=1)
+    is_same = distances.min(axis=1) <= SAME * np.abs(seen[nearest]).max(axis=1)
+    return np.where(is_same, nearest, -1)
+
+
+def _are_seen(labels: Any) -> bool:
+    return isinstance(labels, str) and labels == "seen"
 
 
 def _numbered_names(n_labels: int) -> tuple[str, ...]:

@@ -254,15 +254,14 @@ def _examples(work: _Experiment, model: TAEP, most: int = 3) -> tuple[Example, .
 def _example(work: _Experiment, model: TAEP, image: int) -> Example:
     data, train, x = work.data, work.train, work.data.X_test[image]
     best = model.tag(x[None], "unseen", top=1)[0][0]
-    why = model.explain(x, best.name, train.X)
-    assert why.images is not None
-    speakers = [(row, value) for row, value in why.images if value > 0][:3]
+    by_images = model.explain(x, best.name, train.X).parts
+    speakers = [(int(part.name), part.value) for part in by_images if part.value > 0][:3]
     return Example(
         image=image,
         scene=data.scene_names[data.scenes_test[image]],
         labels=tuple(name for name, shown in zip(data.names, data.Y_test[image], strict=True) if shown),
         tags=tuple(model.tag(x[None], "all", top=6)[0]),
-        explanation=why,
+        explanation=model.explain(x, best.name),
         support=tuple(
             Support(
                 image=int(train.images[row]),

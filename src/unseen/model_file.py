@@ -1,4 +1,8 @@
-"""Model files: safetensors with a JSON header. Nothing in a file is ever executed."""
+"""Model files: safetensors with a JSON header. Nothing in a file is ever executed.
+
+The header describes a model as its class, its parameters and its learned state; a parameter or learned attribute
+that is a tagger itself is described in the same way, its tensors under a prefix.
+"""
 
 from __future__ import annotations
 
@@ -18,76 +22,105 @@ from safetensors.numpy import save as serialize
 
 from unseen.files import write_atomically
 
-HEADER = "unseen-model"  # the one entry of the metadata, so that equal models are equal files
+HEADER = "unseen-model"  # the only entry of the metadata, so that equal models are equal files
 VERSION = 1
-# Imported before a class is looked up, so that a base class finds them all.
-MODULES_OF_TAGGERS = ("unseen.taep", "unseen.baselines", "unseen.ensembles")
+# Where a class may come from that is not imported yet, the lightest module first.
+MODULES_OF_TAGGERS = ("unseen.taep", "unseen.ensembles", "unseen.baselines")
 
 Model = TypeVar("Model")
 Tensors = dict[str, NDArray[Any]]
 
 
-def save(model: Any, path: str | Path) -> None:
+def save(model: Any, path: str | Path, notes: dict[str, Any] | None = None) -> None:
     """Write parameters and learned state (every attribute that ends in ``_``) to one file, atomically.
 
-    A parameter that is no plain value, such as a random generator, is left at None, with a warning.
+    Parameters
+    ----------
+    model : ZeroShotTagger
+        Fitted. A parameter that is neither a plain value nor a tagger, such as a random generator, is saved as
+        None, with a warning.
+    path : str or Path
+        An existing file is replaced.
+    notes : dict, optional
+        Anything that JSON can hold: `load` ignores it, `read_notes` returns it.
+    """
+    tensors: Tensors = {}
+    unsaved: dict[str, str] = {}
+    header = {"version": VERSION, **_describe_model(model, "", tensors, unsaved)}
+    if notes is not None:
+        header["notes"] = notes
+    for name, kind in unsaved.items():
+        warnings.warn(
+            f"{name}: a {kind} cannot be saved; the loaded model will have None.",
+            stacklevel=3,  # where the model's own save was called
+        )
+    content = serialize(tensors, metadata={HEADER: json.dumps(header)})
+    write_atomically(Path(path), lambda temporary: temporary.write_bytes(content))
+
+
+def load(path: str | Path, expected_class: type[Model]) -> Model:
+    """Read a model file.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that `save` wrote.
+    expected_class : type
+        The class of the model, or a base class of it.
+
+    Returns
+    -------
+    ZeroShotTagger
+        Of the class that was saved, which must be known to this program: a file cannot bring in code.
     """
     path = Path(path)
-    tensors: Tensors = {}
-    state = {
-        name: _describe(name, value, tensors) for name, value in sorted(vars(model).items()) if _is_learned(name)
-    }
-    header = {
-        "version": VERSION,
-        "class": type(model).__name__,
-        "params": _plain_parameters(model.get_params()),
-        "state": state,
-    }
-    content = serialize(tensors, metadata={HEADER: json.dumps(header)})
-    write_atomically(path, lambda temporary: temporary.write_bytes(content))
-
-
-def load(path: str | Path, expected: type[Model]) -> Model:
-    """Read a model file; its class must be ``expected`` or a subclass of it that is already imported."""
-    path = Path(path)
     header = _read_header(path)
-    cls = _find_class(header, expected, path)
+    if header.get("version") != VERSION:
+        raise ValueError(
+            f"path: {str(path)!r} has model format {header.get('version')}, this version reads {VERSION}. "
+            f"Install the version of unseen that wrote it, or fit the model again."
+        )
+    cls = _find_class(header.get("class"), expected_class)
+    if cls is None:
+        raise ValueError(
+            f"path: {str(path)!r} holds a {header.get('class')!r}, which is not a {expected_class.__name__} that "
+            f"this program has imported. Load it with its own class."
+        )
     with _reading(path), safe_open(path, framework="numpy") as file:
-        model = cls(**header["params"])
-        for name, entry in header["state"].items():
-            if not _is_learned(name):
-                raise ValueError(f"{name!r} is no learned attribute")
-            setattr(model, name, _restore(name, entry, file.get_tensor))
+        model: Model = _restore_model(header, cls, "", file.get_tensor)
     return model
 
 
-def add_notes(path: str | Path, notes: dict[str, Any]) -> None:
-    """Add what JSON can hold to a model file: `load` passes over it, `read_notes` returns it."""
-    path = Path(path)
-    header = _read_header(path)
-    with _reading(path), safe_open(path, framework="numpy") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-    content = serialize(tensors, metadata={HEADER: json.dumps(header | {"notes": notes})})
-    write_atomically(path, lambda temporary: temporary.write_bytes(content))
-
-
 def read_notes(path: str | Path) -> dict[str, Any]:
-    """Notes that were saved beside a model; empty if there are none."""
-    path = Path(path)
-    header = _read_header(path)
-    notes = header.get("notes", {}) if isinstance(header, dict) else {}
+    """Notes that were saved with a model; empty if there are none.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that `save` wrote.
+
+    Returns
+    -------
+    dict
+    """
+    notes = _read_header(Path(path)).get("notes", {})
     if not isinstance(notes, dict):
         raise ValueError(f"path: {str(path)!r} is a damaged model file. Pass one of unseen fit, or of save.")
     return notes
 
 
-def _read_header(path: Path) -> Any:
+def _read_header(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"path: there is no model file {str(path)!r}. Pass one of unseen fit, or of save.")
     with path.open("rb"):  # safetensors calls a file without permission a missing one
         pass
     with _reading(path), safe_open(path, framework="numpy") as file:
-        return json.loads((file.metadata() or {}).get(HEADER, "null"))
+        header = json.loads((file.metadata() or {}).get(HEADER, "null"))
+    if not isinstance(header, dict):
+        raise ValueError(
+            f"path: {str(path)!r} is a safetensors file, but not a model. Pass one of unseen fit, or of save."
+        )
+    return header
 
 
 @contextmanager
@@ -96,62 +129,69 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except (SafetensorError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
-            f"path: {str(path)!r} is no model file of unseen, or a damaged one "
+            f"path: {str(path)!r} is not a model file of unseen, or is damaged "
             f"({type(error).__name__}: {error}). Pass one of unseen fit, or of save."
         ) from error
 
 
-def _find_class(header: Any, expected: type[Model], path: Path) -> type[Model]:
-    """Class that the header names, among those known to this process: a file can bring in nothing new."""
-    if not isinstance(header, dict):
-        raise ValueError(
-            f"path: {str(path)!r} is a safetensors file, but no model. Pass one of unseen fit, or of save."
-        )
-    if header.get("version") != VERSION:
-        raise ValueError(
-            f"path: {str(path)!r} has model format {header.get('version')}, this version reads {VERSION}. "
-            f"Install the version of unseen that wrote it, or fit the model again."
-        )
-    for module in MODULES_OF_TAGGERS:
-        import_module(module)
-    name = header.get("class")
-    waiting = [expected]
-    while waiting:
-        cls = waiting.pop()
-        if cls.__name__ == name:
-            return cls
-        waiting.extend(cls.__subclasses__())
-    raise ValueError(
-        f"path: {str(path)!r} holds a {name!r}, which is no {expected.__name__} that this program "
-        f"has imported. Load it with its own class."
-    )
+def _find_class(name: Any, expected: type) -> Any:
+    """Class of this name among ``expected`` and its subclasses, as far as this program knows them; or None."""
+    for module in (None, *MODULES_OF_TAGGERS):
+        if module is not None:
+            import_module(module)
+        waiting = [expected]
+        while waiting:
+            cls = waiting.pop()
+            if cls.__name__ == name:
+                return cls
+            waiting.extend(cls.__subclasses__())
+    return None
+
+
+def _is_tagger(value: Any) -> bool:
+    from unseen.base import ZeroShotTagger  # which imports this module
+
+    return isinstance(value, ZeroShotTagger)
 
 
 def _is_learned(name: str) -> bool:
     return name.endswith("_") and not name.startswith("_")
 
 
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
-def _plain_parameters(params: dict[str, Any]) -> dict[str, Any]:
-    plain = {}
-    for name, value in params.items():
-        item = value.item() if isinstance(value, np.generic) else value
-        plain[name] = item if _is_plain(item) else None
-        if not _is_plain(item):
-            warnings.warn(
-                f"{name}: a {type(item).__name__} cannot be saved; the loaded model will have None.",
-                stacklevel=4,  # where the model's own save was called
+def _describe_model(model: Any, prefix: str, tensors: Tensors, unsaved: dict[str, str]) -> dict[str, Any]:
+    """JSON description of a model; arrays of numbers go to ``tensors``, parameters left out to ``unsaved``."""
+    params: dict[str, Any] = {}
+    for name, given in model._saved_params().items():
+        value = _plain(given)
+        if _is_tagger(value):
+            params[name] = _describe_model(value, f"{prefix}{name}.", tensors, unsaved)
+        else:
+            params[name] = value if _is_plain(value) else None
+            if not _is_plain(value):
+                unsaved[prefix + name] = type(value).__name__
+    state = {}
+    for name, value in sorted(vars(model).items()):
+        if _is_learned(name):
+            is_model = _is_tagger(value)
+            state[name] = (
+                {"model": _describe_model(value, f"{prefix}{name}.", tensors, unsaved)}
+                if is_model
+                else _describe(prefix + name, value, tensors)
             )
-    return plain
+    return {"class": type(model).__name__, "params": params, "state": state}
 
 
 def _describe(name: str, value: Any, tensors: Tensors) -> dict[str, Any]:
-    """JSON entry of an attribute; arrays of numbers go to ``tensors``."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    """JSON entry of a learned attribute; arrays of numbers go to ``tensors``."""
+    value = _plain(value)
     if _is_plain(value):
         return {"json": value}
     if sp.issparse(value):
@@ -159,7 +199,7 @@ def _describe(name: str, value: Any, tensors: Tensors) -> dict[str, Any]:
         tensors |= {f"{name}.data": csr.data, f"{name}.indices": csr.indices, f"{name}.indptr": csr.indptr}
         return {"csr": list(csr.shape)}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        tensors[name] = np.ascontiguousarray(value)
+        tensors[name] = np.ascontiguousarray(_halved(value))
         return {"tensor": name}
     items = value.tolist() if isinstance(value, np.ndarray) else value
     if isinstance(items, list | tuple) and all(map(_is_plain, items)):
@@ -168,8 +208,42 @@ def _describe(name: str, value: Any, tensors: Tensors) -> dict[str, Any]:
     raise TypeError(f"{name}: a {type(value).__name__} cannot be saved.")
 
 
-def _restore(name: str, entry: dict[str, Any], tensor: Callable[[str], NDArray[Any]]) -> Any:
-    (kind, value), *_ = entry.items()
+def _halved(array: NDArray[Any]) -> NDArray[Any]:
+    """A float32 array in half precision if that loses nothing."""
+    if array.dtype != np.float32:
+        return array
+    with np.errstate(over="ignore"):
+        half = array.astype(np.float16)
+    return half if np.array_equal(half, array) else array
+
+
+def _restore_model(description: dict[str, Any], cls: Any, prefix: str, tensor: Callable[[str], Any]) -> Any:
+    params = {
+        name: _restore_part(value, f"{prefix}{name}.", tensor) if isinstance(value, dict) else value
+        for name, value in description["params"].items()
+    }
+    model = cls(**params)
+    for name, entry in description["state"].items():
+        if not _is_learned(name):
+            raise ValueError(f"{name!r} is not a learned attribute")
+        (kind, value), *_ = entry.items()
+        if kind == "model":
+            setattr(model, name, _restore_part(value, f"{prefix}{name}.", tensor))
+        else:
+            setattr(model, name, _restore(prefix + name, kind, value, tensor))
+    return model
+
+
+def _restore_part(description: dict[str, Any], prefix: str, tensor: Callable[[str], Any]) -> Any:
+    from unseen.base import ZeroShotTagger
+
+    cls = _find_class(description["class"], ZeroShotTagger)
+    if cls is None:
+        raise ValueError(f"{prefix[:-1]} is a {description['class']!r}, which this program has not imported")
+    return _restore_model(description, cls, prefix, tensor)
+
+
+def _restore(name: str, kind: str, value: Any, tensor: Callable[[str], Any]) -> Any:
     if kind == "json":
         return value
     if kind == "csr":
@@ -178,7 +252,8 @@ def _restore(name: str, entry: dict[str, Any], tensor: Callable[[str], NDArray[A
         csr.check_format(full_check=True)
         return csr
     if kind == "tensor":
-        return tensor(value)
+        array = tensor(value)
+        return array.astype(np.float32) if array.dtype == np.float16 else array  # half precision is slow to use
     if kind == "tuple":
         return tuple(value)
     return np.array(value, dtype={"strings": str, "objects": object}[kind])

@@ -14,11 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from unseen.base import Matrix, TrainingProblem
+from unseen.base import Matrix, TrainingProblem, ZeroShotTagger
 from unseen.cluster.distributed import DistributedProblem, Parts
 from unseen.cluster.fit import spread
 from unseen.cluster.score import is_dask, known_rows
-from unseen.explanation import ExplainedBySeenLabels, Explanation, largest_first
+from unseen.explanation import Explanation, Part
 from unseen.solvers.images import as_images, row_scale
 from unseen.solvers.mapped import check_mapped, is_mapped_matrix
 from unseen.solvers.projection import (
@@ -34,10 +34,8 @@ from unseen.solvers.regulariser import projection_regulariser
 from unseen.solvers.team import Team
 from unseen.validation import Annotations, check_choice, check_count, check_flag, check_generator, check_number
 
-__all__ = ["TAEP", "Explanation"]
 
-
-class TAEP(ExplainedBySeenLabels):
+class TAEP(ZeroShotTagger):
     r"""Transfer-aware max-margin label embedding projection.
 
     Minimises over V = [W, W0] and a projection P of the label vectors M = [seen; unseen]::
@@ -191,17 +189,21 @@ class TAEP(ExplainedBySeenLabels):
         label : str or array-like of shape (n_dims,)
             A name known from `fit`, or any label vector.
         X_train : array-like of shape (n_train, n_features), optional
-            The features given to `fit`, to explain by training images too.
+            The features given to `fit`: the parts are then training images (named by their rows), in place of
+            seen labels.
 
         Returns
         -------
         Explanation
         """
+        if X_train is None:
+            return super().explain(x, label)
         X, name, M = self._question(x, label)
-        images = None if X_train is None else self._explain_by_images(X, M, X_train)
-        why = self._answer(X, name, M, images)
-        sizes = abs(why.offset) + sum(abs(part.score) for part in why.seen_labels)
-        if images is not None and abs(sum(images.values()) + why.offset - why.score) > 1e-3 * sizes:
+        parts = self._image_parts(X, M, X_train)
+        why = Explanation.of(name, float(self._margin_scores(X, M)[0, 0]), parts)
+        threshold = float(self._thresholds(X)[0])
+        sizes = abs(threshold) + float(np.abs(self._seen_parts(X, M)).sum())
+        if abs(why.offset + threshold) > 1e-3 * sizes:
             raise ValueError(
                 "X_train: the contributions of these images do not sum to the score. Pass the features given to "
                 "fit, all of them and in the same order."
@@ -216,8 +218,8 @@ class TAEP(ExplainedBySeenLabels):
         closeness: Matrix = (self._label_space(self._seen_vectors()) @ self._label_space(M).T).ravel()
         return closeness
 
-    def _explain_by_images(self, X: Any, M: Matrix, X_train: Any) -> dict[int, float]:
-        """Contribution of each training image that has one, by its row."""
+    def _image_parts(self, X: Any, M: Matrix, X_train: Any) -> list[Part]:
+        """Contribution of each training image that has one."""
         training = self._check_images(X_train)
         if training.shape[0] != self.duals_.shape[0]:
             raise ValueError(
@@ -229,7 +231,7 @@ class TAEP(ExplainedBySeenLabels):
         x = X.toarray() if sp.issparse(X) else X
         x = x.astype(np.float64) * row_scale(X, self.normalize_)
         parts = weights[support] * self._project(training[support], x.T).ravel()
-        return {int(support[i]): float(parts[i]) for i in largest_first(parts)}
+        return [Part("image", str(row), value) for row, value in zip(support, parts.tolist(), strict=True)]
 
     def _fit(self, problem: TrainingProblem) -> None:
         rng = check_generator(self.random_state)

@@ -14,6 +14,7 @@ from scipy.sparse import issparse
 from sklearn.utils import assert_all_finite, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+Matrix = NDArray[np.float64]
 BoolMatrix = NDArray[np.bool_]
 FloatMatrix = NDArray[np.floating[Any]]
 

@@ -109,7 +109,7 @@ def test_columns_that_never_vary_leave_finite_scores(data):
 def test_only_the_labels_of_the_combination_explain_a_score(data, Y):
     model = ConSE(n_top=3).fit(data.X_train, Y, data.seen_labels, data.unseen_labels)
     name = data.unseen_labels.names[0]
-    parts = {tag.name: tag.score for tag in model.explain(data.X_test[0], name).seen_labels}
+    parts = {part.name: part.value for part in model.explain(data.X_test[0], name).parts}
     odds = unit(data.X_test[0]) @ model.weights_ + model.bias_
     best = np.argsort(-odds)[:3]
     assert {name for name, part in parts.items() if part != 0.0} == {data.seen_labels.names[k] for k in best}

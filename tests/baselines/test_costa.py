@@ -97,8 +97,8 @@ def test_columns_that_never_vary_leave_finite_scores(data):
 
 def test_a_seen_label_is_explained_by_its_own_classifier_alone(data, fit):
     why = fit().explain(data.X_test[0], data.seen_labels.names[4])
-    assert why.seen_labels[0].name == data.seen_labels.names[4]
-    assert all(tag.score == 0.0 for tag in why.seen_labels[1:])
+    assert why.parts[0].name == data.seen_labels.names[4]
+    assert all(part.value == 0.0 for part in why.parts[1:])
 
 
 def test_a_label_is_explained_by_the_classifiers_it_is_made_of(data, fit):
@@ -107,6 +107,6 @@ def test_a_label_is_explained_by_the_classifiers_it_is_made_of(data, fit):
     model = fit(R)
     own = raw_scores(model, data.X_test[:1], "seen")[0]
     why = model.explain(data.X_test[0], model.label_names_[15])
-    parts = {tag.name: tag.score for tag in why.seen_labels if tag.score != 0.0}
+    parts = {part.name: part.value for part in why.parts if part.value != 0.0}
     expected = {model.label_names_[4]: 0.75 * own[4], model.label_names_[7]: 0.25 * own[7]}
     assert parts == pytest.approx(expected)

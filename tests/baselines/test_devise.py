@@ -225,5 +225,5 @@ def test_a_label_unlike_every_seen_one_is_explained_by_the_threshold_alone(data)
     model = fit(data, center=False)
     apart = np.linalg.svd(data.seen_labels.vectors)[2][-1]  # orthogonal to the 12 seen labels in 16 dimensions
     why = model.explain(data.X_test[0], apart)
-    assert [tag.score for tag in why.seen_labels] == pytest.approx([0.0] * 12, abs=1e-9)
+    assert [part.value for part in why.parts] == pytest.approx([0.0] * 12, abs=1e-9)
     assert why.score == pytest.approx(why.offset, abs=1e-9)

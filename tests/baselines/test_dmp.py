@@ -153,6 +153,6 @@ def test_a_score_is_explained_by_the_predicted_shares_of_the_seen_labels(data, m
         unit(vectors - model.label_center_) for vectors in (data.seen_labels.vectors, data.unseen_labels.vectors)
     )
     why = model.explain(data.X_test[0], data.unseen_labels.names[3])
-    parts = {tag.name: tag.score for tag in why.seen_labels}
+    parts = {part.name: part.value for part in why.parts}
     expected = predicted * (Ms @ m[3])
     np.testing.assert_allclose([parts[name] for name in data.seen_labels.names], expected, atol=1e-8)

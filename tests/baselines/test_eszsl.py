@@ -99,5 +99,5 @@ def test_a_score_is_explained_by_the_closed_form(data):
     why = model.explain(data.X_test[0], data.unseen_labels.vectors[0])
     m = data.unseen_labels.vectors[0] - model.label_center_
     expected = evidence * (Ms @ m) / np.linalg.norm(m)
-    parts = {tag.name: tag.score for tag in why.seen_labels}
+    parts = {part.name: part.value for part in why.parts}
     np.testing.assert_allclose([parts[name] for name in data.seen_labels.names], expected, atol=1e-8)

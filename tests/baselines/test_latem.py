@@ -135,4 +135,4 @@ def test_the_map_that_wins_for_a_label_explains_it(data):
     assert len(set(by_map.argmax(axis=0).ravel())) > 1  # more than one map wins somewhere
     for i, c in [(0, 0), (0, 5), (7, 3)]:
         why = model.explain(data.X_test[i], data.seen_labels.names[c])
-        assert sum(tag.score for tag in why.seen_labels) == pytest.approx(by_map[:, i, c].max(), abs=1e-6)
+        assert sum(part.value for part in why.parts) == pytest.approx(by_map[:, i, c].max(), abs=1e-6)

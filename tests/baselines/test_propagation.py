@@ -124,6 +124,6 @@ def test_a_score_is_explained_by_what_arrives_from_each_seen_label(data, fit):
     model = fit(data.relations("hierarchy"))
     why = model.explain(data.X_test[0], model.label_names_[15])
     p = beliefs(model, data.X_test[:1])[0, :12]
-    parts = {tag.name: tag.score for tag in why.seen_labels}
+    parts = {part.name: part.value for part in why.parts}
     assert [parts[name] for name in model.label_names_[:12]] == pytest.approx(list(p * model.reach_[15]))
     assert min(parts.values()) >= 0.0

@@ -10,10 +10,10 @@ import pytest
 from tests.images.graphs import mean_colour
 from typer.testing import CliRunner
 
-from unseen import LabelSpace
+from unseen import LabelSpace, ZeroShotTagger
 from unseen.cli import app
 from unseen.labels.pages import read_names
-from unseen.model_file import HEADER, add_notes, read_notes
+from unseen.model_file import HEADER, read_notes, save
 from unseen.photos.tagger import PhotoTagger
 
 Image = pytest.importorskip("PIL.Image")
@@ -289,7 +289,7 @@ def test_notes_that_make_no_sense_are_refused(world, tmp_path, change):
     path = tmp_path / "m.safetensors"
     shutil.copy(world / "model.safetensors", path)
     notes = read_notes(path)
-    add_notes(path, {"photos": notes["photos"] | change})
+    save(ZeroShotTagger.load(path), path, {"photos": notes["photos"] | change})
     out = run("tag", world / "photos" / "000.jpg", "-l", "red", "-m", path, code=2)
     assert "another version of unseen" in out
 
@@ -377,7 +377,7 @@ def test_other_files_are_no_models(world, tmp_path):
     photo = world / "photos" / "000.jpg"
     random = tmp_path / "random.safetensors"
     random.write_bytes(np.random.default_rng(0).bytes(5000))
-    assert "no model file" in run("tag", photo, "-m", random, code=2)
+    assert "not a model file" in run("tag", photo, "-m", random, code=2)
     assert "there is no model file" in run("tag", photo, "-m", tmp_path / "missing.safetensors", code=2)
     future = tmp_path / "future.safetensors"
     content = (world / "model.safetensors").read_bytes()

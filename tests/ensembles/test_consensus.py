@@ -6,9 +6,8 @@ import scipy.sparse as sp
 
 from unseen import make_tagged_scenes
 from unseen.baselines import ConSE
-from unseen.ensembles import consensus
 from unseen.baselines._linear import signed_power
-from unseen.ensembles import Consensus, LabelMeanTransfer
+from unseen.ensembles import Consensus, LabelMeanTransfer, consensus
 from unseen.evaluation.metrics import mean_image_average_precision
 
 
@@ -202,7 +201,7 @@ class TestExplain:
             z, o = X @ model.mean_weights_ + model.mean_bias_, X @ model.odds_weights_ + model.odds_bias_
             expected = sum(part / spread for part, spread in zip(readings(z, o), spreads, strict=True))
         for image, parts in zip(data.X_test, expected / of_kept.sum(axis=1).std(), strict=False):
-            found = dict(model.explain(image, data.unseen_labels.names[2]).seen_labels)
+            found = {part.name: part.value for part in model.explain(image, data.unseen_labels.names[2]).parts}
             rest = np.array([found[name] for name in data.seen_labels.names]) - parts
             np.testing.assert_allclose(rest, rest[0], atol=1e-4)
 

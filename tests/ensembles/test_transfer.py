@@ -77,7 +77,7 @@ def test_labels_that_never_vary_say_nothing(data, Y):
     assert not model.weights_[:, :3].any()
     assert model.weights_[:, 3:].any(axis=0).all()
     why = model.explain(data.X_test[0], data.unseen_labels.names[0])
-    assert {tag.name for tag in why.seen_labels if tag.score == 0.0} == set(data.seen_labels.names[:3])
+    assert {part.name for part in why.parts if part.value == 0.0} == set(data.seen_labels.names[:3])
 
 
 def test_images_that_are_all_the_same_leave_every_score_at_zero(data, Y):
@@ -104,7 +104,7 @@ def test_unknown_entries_leave_the_means_to_the_known_ones(data, Y):
 
 def test_a_part_is_evidence_times_likeness(data, model):
     why = model.explain(data.X_test[3], data.unseen_labels.names[1])
-    parts = {tag.name: tag.score for tag in why.seen_labels}
+    parts = {part.name: part.value for part in why.parts}
     M = unit(model.label_vectors_ - model.label_center_)
     z, likeness = model._evidence(data.X_test[3:4])[0], M[:12] @ M[13]
     shares = np.array([parts[name] for name in data.seen_labels.names]) / (z * likeness)

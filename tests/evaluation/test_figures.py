@@ -12,15 +12,16 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from unseen import Explanation, Tag
+from unseen import Explanation
 from unseen.evaluation import figures, label_figures
 from unseen.experiment import study_figures
 from unseen.experiment.study_figures import Curve, Panel
+from unseen.explanation import Part
 
 
 def _explanation(values: list[float], label: str = "woman") -> Explanation:
-    tags = sorted((Tag(f"label {i}", v) for i, v in enumerate(values)), key=lambda tag: -abs(tag.score))
-    return Explanation(label, sum(values), tuple(tags), None)
+    parts = [Part("label", f"label {i}", v) for i, v in enumerate(values)]
+    return Explanation(label, sum(values), 0.0, tuple(sorted(parts, key=lambda part: -abs(part.value))))
 
 
 def _line(figure: Figure, label: str) -> np.ndarray:
@@ -200,7 +201,7 @@ ODD = ["b $^$ c", "a$b$c", "US$", r"back\slash"]
         lambda: study_figures.curves([Panel("MiAP", "rank", ("1",), tuple(Curve(name, (1.0,)) for name in ODD))]),
         lambda: label_figures.relation_map(np.ones((4, 4)), ODD, 2),
         lambda: label_figures.label_map({ODD[0]: np.eye(4)}, ODD, [True, True, False, False]),
-        lambda: figures.contributions(Explanation(ODD[0], 1.0, tuple(Tag(name, 0.25) for name in ODD), None)),
+        lambda: figures.contributions(Explanation.of(ODD[0], 1.0, [Part("label", name, 0.25) for name in ODD])),
         lambda: figures.objective_traces({name: [2.0, 1.0] for name in ODD}, 0.5),
     ],
     ids=["grid", "intervals", "curves", "relations", "map", "contributions", "traces"],

@@ -6,8 +6,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from unseen import Explanation, Tag
+from unseen import Explanation
 from unseen.evaluation import figures
+from unseen.explanation import Part
 from unseen.templates.report import Card, Mark, Report, Table, is_number
 
 HOSTILE = "</title><script>alert('x')</script> & \"quoted\" <img src=x onerror=y>"
@@ -49,7 +50,9 @@ class Page(HTMLParser):
 
 
 def _figure():
-    return figures.contributions(Explanation("woman", 0.5, (Tag("boy", 0.8), Tag("car", -0.3)), None))
+    return figures.contributions(
+        Explanation.of("woman", 0.5, [Part("label", "boy", 0.8), Part("label", "car", -0.3)])
+    )
 
 
 def _full(text: str) -> Report:

@@ -181,11 +181,3 @@ def similarity_shares(M: Matrix, N: Matrix, temperature: float) -> Matrix:
     """``exp(cos(m, n) / temperature)`` for each row m of M and n of N, divided by the sum of the row."""
     shares: Matrix = softmax(unit_rows(M) @ unit_rows(N).T / temperature, axis=1)
     return shares
-
-
-def matching_rows(M: Matrix, known: Matrix) -> NDArray[np.intp]:
-    """For each row of M the first equal row of ``known``, or -1."""
-    places: dict[bytes, int] = {}
-    for i, row in enumerate(np.ascontiguousarray(known) + 0.0):  # + 0.0 makes one zero of -0.0 and 0.0
-        places.setdefault(row.tobytes(), i)
-    return np.array([places.get(row.tobytes(), -1) for row in np.ascontiguousarray(M) + 0.0], dtype=np.intp)

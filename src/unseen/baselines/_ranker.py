@@ -10,11 +10,11 @@ from threadpoolctl import threadpool_limits
 from unseen.base import Matrix, TrainingProblem
 from unseen.baselines._sgd import descend, ranking_problem
 from unseen.baselines._threshold import RankingTagger
-from unseen.explanation import ExplainedBySeenLabels, parts_in_span
+from unseen.explanation import parts_in_span
 from unseen.validation import check_choice, check_count, check_generator, check_number
 
 
-class BilinearRanker(ExplainedBySeenLabels, RankingTagger):
+class BilinearRanker(RankingTagger):
     """Base with the score ``max_k x W_k m_c``; a subclass calls ``_descend`` from ``_learn``."""
 
     alpha: float

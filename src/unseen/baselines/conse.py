@@ -11,11 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from unseen.base import Matrix, TrainingProblem
 from unseen.baselines._linear import logistic_regression, unit_rows
 from unseen.baselines._scored import ScoredTagger
-from unseen.explanation import ExplainedBySeenLabels
 from unseen.validation import check_count, check_number
 
 
-class ConSE(ExplainedBySeenLabels, ScoredTagger):
+class ConSE(ScoredTagger):
     r"""Cosine between a label and the convex combination of the labels that an image seems to show.
 
     With the probabilities p_k(x) of the seen labels and the set T(x) of the ``n_top`` most probable ones::

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from unseen.base import Matrix, TrainingProblem
-from unseen.baselines._linear import logistic_regression, matching_rows, similarity_shares
+from unseen.base import Matrix, TrainingProblem, seen_places
+from unseen.baselines._linear import logistic_regression, similarity_shares
 from unseen.baselines._scored import ScoredTagger
-from unseen.explanation import ExplainedBySeenLabels
 from unseen.validation import check_number
 
 
-class COSTA(ExplainedBySeenLabels, ScoredTagger):
+class COSTA(ScoredTagger):
     r"""The classifier of a label as a weighted sum of the classifiers of the seen labels.
 
     Each seen label k has a linear classifier, w_k and b_k, that minimises
@@ -92,7 +91,7 @@ class COSTA(ExplainedBySeenLabels, ScoredTagger):
 
     def _label_shares(self, M: Matrix) -> Matrix:
         shares = similarity_shares(M, self.embedded_[: self.n_seen_], self.temperature_)
-        places = matching_rows(M, self.embedded_)
+        places = seen_places(M, self.embedded_)
         shares[places >= 0] = self.shares_[places[places >= 0]]
         return shares
 

@@ -12,11 +12,11 @@ from unseen.base import Matrix, TrainingProblem
 from unseen.baselines._linear import Ridge, unit_rows
 from unseen.baselines._scored import ScoredTagger
 from unseen.baselines._subsets import best_subset
-from unseen.explanation import ExplainedBySeenLabels, parts_in_span
+from unseen.explanation import parts_in_span
 from unseen.validation import check_count, check_number
 
 
-class DMP(ExplainedBySeenLabels, ScoredTagger):
+class DMP(ScoredTagger):
     r"""Regression of an image on the mean vector of its labels, then the subset of labels with the nearest mean.
 
     Minimises over W, with the mean vector v_i of the labels of image i (zero if it shows none)::
@@ -78,7 +78,7 @@ class DMP(ExplainedBySeenLabels, ScoredTagger):
         self.normalize = normalize
         self.center = center
 
-    def predict_subset(self, X: Any, labels: Any = None, max_size: int = 3) -> NDArray[np.int64]:
+    def predict_subset(self, X: Any, labels: Any = "seen", max_size: int = 3) -> NDArray[np.int64]:
         """The subset of labels whose mean vector is nearest to each image, by cosine.
 
         Parameters

@@ -12,13 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 from unseen.base import Matrix, TrainingProblem
 from unseen.baselines._linear import Ridge, gather, project
 from unseen.baselines._scored import ScoredTagger
-from unseen.explanation import ExplainedBySeenLabels, parts_in_span
+from unseen.explanation import parts_in_span
 from unseen.validation import check_number
 
 Linear = Callable[[Matrix], Matrix]
 
 
-class ESZSL(ExplainedBySeenLabels, ScoredTagger):
+class ESZSL(ScoredTagger):
     r"""Bilinear ridge regression between images and label vectors, in closed form.
 
     Minimises over W, with the targets t_ic = 1 (image i shows label c) or -1 and label vectors m_c::

@@ -12,11 +12,11 @@ from unseen.baselines._network import Layers, forward, import_torch, train_netwo
 from unseen.baselines._ranking_svm import principal_directions
 from unseen.baselines._sgd import label_coordinates, paired_rows, ranking_problem
 from unseen.baselines._threshold import RankingTagger, relative_ridge
-from unseen.explanation import ExplainedBySeenLabels, parts_in_span
+from unseen.explanation import parts_in_span
 from unseen.validation import check_choice, check_count, check_generator, check_number
 
 
-class Fast0Tag(ExplainedBySeenLabels, RankingTagger):
+class Fast0Tag(RankingTagger):
     r"""A direction in the label space for each image, along which its labels come before all others.
 
     With ``mapping="linear"``, in closed form, minimises over W::

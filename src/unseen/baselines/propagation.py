@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from unseen.base import Matrix, TrainingProblem
-from unseen.baselines._linear import logistic_regression, matching_rows, similarity_shares
+from unseen.base import Matrix, TrainingProblem, seen_places
+from unseen.baselines._linear import logistic_regression, similarity_shares
 from unseen.baselines._scored import ScoredTagger
-from unseen.explanation import ExplainedBySeenLabels
 from unseen.validation import check_number
 
 
-class LabelPropagation(ExplainedBySeenLabels, ScoredTagger):
+class LabelPropagation(ScoredTagger):
     r"""Probabilities of the seen labels, propagated over a graph of all labels to a fixed point.
 
     With the probabilities p(x) of the seen labels (0 for the unseen), and transition shares S between labels whose
@@ -126,7 +125,7 @@ class LabelPropagation(ExplainedBySeenLabels, ScoredTagger):
     def _label_reach(self, M: Matrix) -> Matrix:
         """How much of each seen label's probability arrives at the labels M."""
         reach: Matrix = self.alpha_ * similarity_shares(M, self.embedded_, self.temperature_) @ self.reach_
-        places = matching_rows(M, self.embedded_)
+        places = seen_places(M, self.embedded_)
         reach[places >= 0] = self.reach_[places[places >= 0]]
         return reach
 

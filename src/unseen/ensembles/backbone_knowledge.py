@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +9,6 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from unseen import model_file as persistence
 from unseen.base import Matrix, Tag, TrainingProblem
 from unseen.baselines._linear import scaled_chunks
 from unseen.baselines._scored import ScoredTagger
@@ -222,7 +219,7 @@ class BackboneKnowledge(ScoredTagger):
         self.threshold_, self.score_mean_, self.score_std_ = threshold, 0.0, 1.0
         return self
 
-    def evidence(self, X: Any, labels: Any = None) -> Matrix:
+    def evidence(self, X: Any, labels: Any = "seen") -> Matrix:
         """Scores in standard deviations from their mean over the training images and seen labels.
 
         Parameters
@@ -239,7 +236,7 @@ class BackboneKnowledge(ScoredTagger):
         _, margins = self._named_scores(X, labels)
         return (margins + (self.threshold_ - self.score_mean_)) / self.score_std_
 
-    def explain(self, x: ArrayLike, label: Any) -> BackboneExplanation:
+    def explain(self, x: ArrayLike, label: Any) -> BackboneExplanation:  # type: ignore[override]
         """Split the evidence for one label on one image over the classes of the backbone.
 
         Parameters
@@ -277,19 +274,9 @@ class BackboneKnowledge(ScoredTagger):
             alike=alike,
         )
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to a safetensors file (whole or not at all), all text vectors with it.
-
-        Parameters
-        ----------
-        path : str or Path
-            Where to; an existing file is replaced.
-        """
-        check_is_fitted(self)
-        twin = copy.copy(self)
+    def _saved_params(self) -> dict[str, Any]:
         # What they hold is in attributes of their names.
-        twin.class_vectors = twin.kinds = twin.membership = None
-        persistence.save(twin, path)
+        return super()._saved_params() | dict.fromkeys(("class_vectors", "kinds", "membership"))
 
     def _set_labels(self, n_seen: int, names: tuple[str, ...] | None, seen: Any, unseen: Any) -> None:
         if seen is None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +13,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from unseen import model_file as persistence
-from unseen.base import Matrix, TrainingProblem, ZeroShotTagger
+from unseen.base import Matrix, TrainingProblem, ZeroShotTagger, seen_places
 from unseen.baselines._scored import ScoredTagger
-from unseen.ensembles._known_labels import places_among
 from unseen.ensembles._parts import keep, recall
 from unseen.validation import check_count, check_flag, check_number
 
@@ -74,7 +70,6 @@ class Combination(ScoredTagger):
     ----------
     first, second : ZeroShotTagger
         The parts; clones of them are fitted. Their parameters are set as ``first__beta``, ``second__sharpness``.
-        In a model read from a file they are None: it can predict and explain, but not be fitted again.
     n_first : int
         The first so many columns of X are the features of ``first``, the others those of ``second`` (which has all
         of them with ``second_sees_all``).
@@ -159,7 +154,7 @@ class Combination(ScoredTagger):
         """The fitted second part."""
         return self._part(1)
 
-    def explain(self, x: ArrayLike, label: Any) -> CombinedExplanation:
+    def explain(self, x: ArrayLike, label: Any) -> CombinedExplanation:  # type: ignore[override]
         """Split the score of one image for one label into what each part adds.
 
         Parameters
@@ -180,14 +175,17 @@ class Combination(ScoredTagger):
         name, vector = self._resolve_one(label)
         M = self._embed(vector[None], "label", None if name is None else (name,))
         added = [float(part[0, 0]) for part in self._standardised(X, M)]
-        is_seen = places_among(M, self.label_vectors_[: self.n_seen_])[0] >= 0
+        is_seen = seen_places(M, self.label_vectors_[: self.n_seen_])[0] >= 0
         weights = (1.0 if is_seen else self.transfer_, self.weight_)
         scales = [weight / float(std) for weight, std in zip(weights, self.stds_, strict=True)]
         reasons = []
         for i in range(2):
             part, own = self._part(i), self._labels_of(i, M)[0]
-            explain = getattr(part, "explain", None)
-            reasons.append(explain and explain(self._features_of(i, X), own if name is None else {name: own}))
+            try:
+                reason = part.explain(self._features_of(i, X), own if name is None else {name: own})
+            except ValueError:  # it explains nothing
+                reason = None
+            reasons.append(reason)
         return CombinedExplanation(
             label=name if name is not None else "label",
             score=sum(added) - self.threshold_,
@@ -199,19 +197,6 @@ class Combination(ScoredTagger):
             scales=(scales[0], scales[1]),
             starts=(-scales[0] * float(self.means_[0]), -scales[1] * float(self.means_[1])),
         )
-
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to a safetensors file (whole or not at all), both parts in it.
-
-        Parameters
-        ----------
-        path : str or Path
-            Where to; an existing file is replaced.
-        """
-        check_is_fitted(self)
-        twin = copy.copy(self)
-        twin.first = twin.second = None  # what they have learned is in attributes of this model
-        persistence.save(twin, path)
 
     def _set_labels(self, n_seen: int, names: tuple[str, ...] | None, seen: Any, unseen: Any) -> None:
         super()._set_labels(n_seen, names, seen, unseen)
@@ -268,7 +253,7 @@ class Combination(ScoredTagger):
         return first + second
 
     def _standardised(self, X: Any, M: Matrix) -> tuple[Matrix, Matrix]:
-        trust = np.where(places_among(M, self.label_vectors_[: self.n_seen_]) >= 0, 1.0, self.transfer_)
+        trust = np.where(seen_places(M, self.label_vectors_[: self.n_seen_]) >= 0, 1.0, self.transfer_)
         first, second = (
             (self._part_scores(i, X, M) - self.means_[i]) / self.stds_[i] * factor
             for i, factor in enumerate((trust, self.weight_))

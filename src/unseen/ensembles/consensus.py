@@ -8,15 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unseen.base import Matrix, TrainingProblem
+from unseen.base import Matrix, TrainingProblem, seen_places
 from unseen.baselines._linear import logistic_regression, signed_power, similarity_shares, unit_rows
 from unseen.baselines._scored import ScoredTagger
 from unseen.baselines.conse import top_shares
 from unseen.baselines.costa import label_shares
-from unseen.ensembles._known_labels import places_among
 from unseen.ensembles._neighbours import Looks, learn_looks, nearest, shares_of
 from unseen.ensembles.transfer import inverse_spread, mean_evidence
-from unseen.explanation import ExplainedBySeenLabels
 from unseen.validation import check_count, check_number
 
 MOST_KEPT = 4000  # training images whose evidence is kept, to standardise labels asked for later
@@ -25,7 +23,7 @@ FEWEST_NEIGHBORS = 5  # fewer say less than the image itself, on held-out labels
 LOOSE = 0.1  # temperature of the shares of labels without relations, that of `COSTA`
 
 
-class Consensus(ExplainedBySeenLabels, ScoredTagger):
+class Consensus(ScoredTagger):
     r"""Sum of three readings of the evidence for the seen labels: likeness, combination and company.
 
     With z_k(x) the evidence of `LabelMeanTransfer` for seen label k, o_k(x) the log-odds of a logistic regression
@@ -235,7 +233,7 @@ class Consensus(ExplainedBySeenLabels, ScoredTagger):
         """Vectors of the seen labels, and the likeness to them and the share of them of each label."""
         seen = self.embedded_[: self.n_seen_]
         shares = similarity_shares(M, seen, LOOSE)
-        places = places_among(M, self.embedded_)
+        places = seen_places(M, self.embedded_)
         shares[places >= 0] = self.shares_[places[places >= 0]]
         return seen, M @ seen.T, shares
 

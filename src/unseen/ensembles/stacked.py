@@ -9,20 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from unseen.base import Matrix, TrainingProblem
+from unseen.base import Matrix, TrainingProblem, ZeroShotTagger, seen_places
 from unseen.baselines._linear import gather, known_images, project, signed_power
 from unseen.ensembles._calibration import LogOdds, fit_log_odds, groups, typical_intercept
-from unseen.ensembles._known_labels import places_among
 from unseen.ensembles._parts import keep, recall
 from unseen.ensembles.consensus import Consensus
-from unseen.explanation import ExplainedBySeenLabels
 from unseen.taep import TAEP
 from unseen.validation import check_count, check_number
 
 MOST_SCORED = 2000  # images of a group: more would not change a handful of coefficients
 
 
-class Stacked(ExplainedBySeenLabels):
+class Stacked(ZeroShotTagger):
     r"""TAEP for the seen labels and `Consensus` for all others, both as log-odds.
 
     With s(x, k) the margin score of a seen label by `TAEP` (without its terms for unseen labels) and u(x, c) the
@@ -216,7 +214,7 @@ class Stacked(ExplainedBySeenLabels):
     def _margin_scores(self, X: Any, M: Matrix) -> Matrix:
         X = self._powered(X)
         scores = np.empty((X.shape[0], len(M)))
-        places = places_among(M, self.embedded_)
+        places = seen_places(M, self.embedded_)
         known = places >= 0
         slope, intercept = self.seen_odds_
         scores[:, known] = slope * self.seen_part_._margin_scores(X, self.embedded_[places[known]]) + intercept
@@ -235,7 +233,7 @@ class Stacked(ExplainedBySeenLabels):
         return needed
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
-        powered, place = self._powered(X), int(places_among(M, self.embedded_)[0])
+        powered, place = self._powered(X), int(seen_places(M, self.embedded_)[0])
         if place < 0:
             transferred: Matrix = self.unseen_odds_[0] * self.unseen_part_._seen_parts(powered, M)
             return transferred

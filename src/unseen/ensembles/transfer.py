@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from unseen.base import Matrix, TrainingProblem
 from unseen.baselines._linear import gather, project
 from unseen.baselines._scored import ScoredTagger
-from unseen.explanation import ExplainedBySeenLabels
 
 CONSTANT = 1e-10  # a standard deviation below this share of the largest value is rounding
 
 
-class LabelMeanTransfer(ExplainedBySeenLabels, ScoredTagger):
+class LabelMeanTransfer(ScoredTagger):
     r"""Evidence for the seen labels from their mean images, passed on by the likeness of labels.
 
     In closed form, without a parameter to tune::

@@ -35,8 +35,8 @@ from unseen.evaluation._canvas import (
     require_matplotlib,
     without_complaints,
 )
+from unseen.explanation import Explanation
 from unseen.files import write_atomically
-from unseen.taep import Explanation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -103,7 +103,7 @@ def contributions(explanation: Explanation, most: int = 8) -> Figure:
     -------
     matplotlib.figure.Figure
     """
-    parts = [(tag.name, tag.score) for tag in explanation.seen_labels]
+    parts = [(part.name, part.value) for part in explanation.parts]
     shown, rest = parts[:most], parts[most:]
     if rest:
         shown.append((f"{len(rest)} other labels", sum(value for _, value in rest)))

@@ -207,12 +207,7 @@ class PhotoTagger:
             "training_images": self._training_images,
             "made_again": missing,
         }
-
-        def write(temporary: Path) -> None:
-            twin.save(temporary)
-            persistence.add_notes(temporary, {"photos": notes})
-
-        write_atomically(Path(fspath(path)), write)
+        persistence.save(twin, Path(fspath(path)), {"photos": notes})
 
     def tag(
         self,
@@ -327,13 +322,10 @@ class PhotoTagger:
                 yield PhotoTags(path, () if outputs is None else tuple(next(tags)), problem)
 
     def _explain(self, x: NDArray[Any], label: dict[str, Any]) -> PhotoExplanation:
-        explain = getattr(self.tagger, "explain", None)
-        if explain is None:
-            raise ValueError(f"model: a {type(self.tagger).__name__} does not explain its scores.")
-        why = explain(x, label)
+        why: Any = self.tagger.explain(x, label)
         images, no_images = self._speakers(x, label)
         if not isinstance(self.tagger, Combination):
-            seen, start = getattr(why, "seen_labels", ()), getattr(why, "offset", 0.0)
+            seen, start = _by_labels(why), getattr(why, "offset", 0.0)
             shares = getattr(why, "shares", ())
             return PhotoExplanation(why.label, why.score, (), start, seen, shares, images, no_images)
         parts = (
@@ -348,7 +340,7 @@ class PhotoTagger:
             score=why.score,
             parts=parts,
             start=start + scale * getattr(own, "offset", 0.0),
-            seen_labels=_scaled(getattr(own, "seen_labels", ()), scale) or (),
+            seen_labels=_scaled(_by_labels(own), scale) or (),
             classes=getattr(why.why_second, "shares", ()),
             images=_scaled(images, scale),
             no_images=no_images,
@@ -374,7 +366,7 @@ class PhotoTagger:
             why = learned.explain(x[:, : learned.n_features_in_], own, X)
         except ValueError:  # contributions that do not sum to the score
             return None, f"the training features {str(self.training)!r} have changed since"
-        return tuple(Tag(paths[row], part) for row, part in why.images or ()), ""
+        return tuple(Tag(paths[int(part.name)], part.value) for part in why.parts), ""
 
     def knows_training_images(self, features: FeatureSet) -> bool:
         """Whether features are still those that the model was fitted on: the same images in the same rows.
@@ -429,6 +421,10 @@ def stack_inputs(inputs: Sequence[str], features: NDArray[Any], logits: NDArray[
             "logits: the backbone has no classes, but this model needs them. Use the one it was fitted with."
         )
     return np.asarray(parts[0]) if len(parts) == 1 else np.hstack(parts)
+
+
+def _by_labels(why: Any) -> tuple[Tag, ...]:
+    return tuple(Tag(part.name, part.value) for part in getattr(why, "parts", ()) if part.kind == "label")
 
 
 def _scaled(parts: Sequence[Tag] | None, scale: float) -> tuple[Tag, ...] | None:
