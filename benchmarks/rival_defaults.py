@@ -65,8 +65,8 @@ def main() -> None:
                 class_holdout_search(estimator, grid, X, Y, seen, n_splits=args.splits, n_jobs=args.jobs).table
                 for X, Y, seen in sources.values()
             ]
-        settings = [setting for setting, _ in found[0]]
-        scores = 100 * np.array([[score for _, score in table] for table in found]).T
+        settings = [row.params for row in found[0]]
+        scores = 100 * np.array([[row.mean for row in table] for table in found]).T
         console.print(_table(name, settings, scores, tuple(sources)))
         console.print(f"{time.perf_counter() - start:.0f} s")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from sklearn.exceptions import ConvergenceWarning
 
 from unseen import TAEP, make_tagged_scenes
-from unseen.evaluation import figures
+from unseen.evaluation import plots
 from unseen.evaluation.protocol import alternating_split, training_view
 
 scenes = make_tagged_scenes()
@@ -17,5 +17,5 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", ConvergenceWarning)
     paper = TAEP(rank=4, beta=1.0, lam=1.0, solver="alternating", max_iter=30).fit(train.X, train.Y, *labels)
 traces = {"the paper's alternation": paper.objective_trace_, "convex solver": convex.objective_trace_}
-figure = figures.objective_traces(traces, convex.lower_bound_)
-figures.save(figure, Path(__file__).parents[1] / "docs" / "images" / "solvers.png")
+figure = plots.objective_traces(traces, convex.lower_bound_)
+plots.save(figure, Path(__file__).parents[1] / "docs" / "images" / "solvers.png")

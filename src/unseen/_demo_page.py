@@ -7,7 +7,7 @@ import numpy as np
 from unseen import __version__
 from unseen._demo_result import CEILING, CHANCE, DemoResult, Example, Method
 from unseen.demo_photos import TaggedPhotos
-from unseen.evaluation import figures, label_figures
+from unseen.evaluation import plots
 from unseen.evaluation.metrics import Summary
 from unseen.templates.report import Card, Mark, Report, Table
 
@@ -199,7 +199,7 @@ def _card(example: Example, result: DemoResult) -> Card:
         title=f"Test image {example.image}: a {example.scene}",
         text=f"In truth it shows: {describe(example, result)}.",
         table=tag_table(example, result),
-        figure=figures.contributions(example.explanation),
+        figure=plots.contributions(example.explanation),
         caption=f"Why {label!r}, its best unseen tag? {verdict} Training images that speak most for it: "
         f"{speakers(example) or 'none'}.",
         description=f"Bars: contributions of seen labels to the score of {label!r}; {why(example, most=4)}.",
@@ -239,7 +239,7 @@ def _add_certificate(report: Report, result: DemoResult) -> None:
         f"{100 * convex.gap:.2f} % could be saved by any projection; of the alternation's, up to "
         f"{100 * alternating.gap:.2f} %."
     )
-    report.figure(figures.objective_traces(traces, convex.lower_bound), caption)
+    report.figure(plots.objective_traces(traces, convex.lower_bound), caption)
     report.table(certificate_table(result))
 
 
@@ -253,7 +253,7 @@ def _add_map(report: Report, result: DemoResult) -> None:
         "apart on images. An unseen label is recognised by the seen labels that it then lies close to.",
     )
     report.figure(
-        label_figures.label_map(
+        plots.label_map(
             dict(zip(("before projection", "after projection"), result.label_vectors, strict=True)), names, seen
         ),
         "The first two principal components before and after. A line leads from each unseen label to its nearest "

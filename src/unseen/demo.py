@@ -26,7 +26,7 @@ from unseen._demo_result import (
 )
 from unseen.datasets.scenes import TaggedScenes, make_tagged_scenes
 from unseen.demo_photos import tag_photos
-from unseen.evaluation import figures
+from unseen.evaluation import plots
 from unseen.evaluation.metrics import Summary
 from unseen.evaluation.protocol import (
     View,
@@ -130,7 +130,7 @@ def run_demo(
     """
     start, reporter = time.perf_counter(), reporter or _Silence()
     output = Path(output)
-    figures.require_matplotlib()
+    plots.require_matplotlib()
     reporter.stage("tagging photos")
     photos = tag_photos()
     reporter.stage("simulating scenes")

@@ -198,7 +198,7 @@ def test_missing_matplotlib_is_one_line(tmp_path, monkeypatch):
     def missing():
         raise ImportError('Install the extra: pip install "unseen[plots]"')
 
-    monkeypatch.setattr("unseen.evaluation.figures.require_matplotlib", missing)
+    monkeypatch.setattr("unseen.evaluation.plots.require_matplotlib", missing)
     done = CliRunner().invoke(cli.app, ["demo", "--output", str(tmp_path / "report.html")])
     assert done.exit_code == 2
     assert done.stderr == 'unseen demo: Install the extra: pip install "unseen[plots]"\n'

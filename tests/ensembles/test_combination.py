@@ -216,8 +216,8 @@ def test_weight_and_sharpness_are_chosen_by_class_holdout(data, Y):
     quick = clone(WITH_BACKBONE).set_params(first__tol=1e-1)
     result = class_holdout_search(quick, grid, data.X_train, Y, data.seen_labels, n_splits=1)
     assert set(result.best_params) == set(grid)
-    silent = {score for setting, score in result.table if setting["weight"] == 0.0}
-    heard = {score for setting, score in result.table if setting["weight"] == 1.0}
+    silent = {row.mean for row in result.table if row.params["weight"] == 0.0}
+    heard = {row.mean for row in result.table if row.params["weight"] == 1.0}
     assert len(silent) == 1  # without weight, sharpness is immaterial
     assert len(heard) == 2
 

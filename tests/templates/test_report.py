@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from unseen import Explanation
-from unseen.evaluation import figures
+from unseen.evaluation import plots
 from unseen.explanation import Part
 from unseen.templates.report import Card, Mark, Report, Table, is_number
 
@@ -50,7 +50,7 @@ class Page(HTMLParser):
 
 
 def _figure():
-    return figures.contributions(
+    return plots.contributions(
         Explanation.of("woman", 0.5, [Part("label", "boy", 0.8), Part("label", "car", -0.3)])
     )
 

@@ -121,7 +121,7 @@ def _names(seen: str, unseen: str, output: Path | None) -> tuple[list[str], list
     """Read both lists of names; an output that cannot be written is refused before the work."""
     if output is not None:
         check_output(output)
-        from unseen.evaluation.figures import require_matplotlib
+        from unseen.evaluation.plots import require_matplotlib
 
         require_matplotlib()
     from unseen.labels.pages import read_names

@@ -1,68 +1,39 @@
-"""Metrics of multi-label scores and predictions; a metric knows nothing of models.
+"""Metrics of multi-label scores and predictions.
 
-Every function takes the truth first: ``Y_true`` of shape (n_images, n_labels) with 1 present, 0 absent and
-NaN unknown. Rankings are made without unknown entries and counts pass over them; a prediction of the top k does
-not know what is unknown, so such an entry may use up one of its k places. All values are fractions in [0, 1].
+``Y_true`` has one row per image and one column per label: 1 present, 0 absent, NaN unknown. ``scores`` has the
+same shape and is finite; higher means more likely present. All values are fractions in [0, 1].
 
-- Rankings: `mean_image_average_precision`, `mean_average_precision`, `ranking_loss`.
-- Predictions from scores: `top_k`, `above_threshold`.
-- Metrics of predictions: `micro_f1`, `macro_f1`, `hamming_loss`, `precision_recall_f1`, and of the top k
-  `precision_at_k`, `recall_at_k`, `f1_at_k`.
-- Generalized zero-shot learning: `harmonic_mean`, `seen_unseen_curve`, `seen_unseen_auc`.
-- The four figures of the paper's tables: `summary`.
+- **Unknown entries** are left out of rankings and counts. A prediction cannot know what is unknown, so such an
+  entry may use up one of the k places of a top-k prediction.
+- **Ties** in a ranking are reached together, at the worst rank of their group: nothing is gained by equal scores.
+- A ratio with denominator 0 is 0.
+
+These are scikit-learn's definitions; its functions take neither unknown entries nor a single label.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from unseen.evaluation._predictions import (
-    PrecisionRecallF1,
-    above_threshold,
-    f1_at_k,
-    hamming_loss,
-    macro_f1,
-    micro_f1,
-    precision_at_k,
-    precision_recall_f1,
-    recall_at_k,
-    top_k,
-)
-from unseen.evaluation._ranking import mean_average_precision, mean_image_average_precision, ranking_loss
-from unseen.evaluation._seen_unseen import (
-    SeenUnseenCurve,
-    harmonic_mean,
-    seen_unseen_auc,
-    seen_unseen_curve,
+from unseen.validation import (
+    BoolMatrix,
+    FloatMatrix,
+    check_count,
+    check_predictions,
+    check_same_shape,
+    check_scores,
+    check_targets,
 )
 
-__all__ = [
-    "PrecisionRecallF1",
-    "SeenUnseenCurve",
-    "Summary",
-    "above_threshold",
-    "f1_at_k",
-    "hamming_loss",
-    "harmonic_mean",
-    "macro_f1",
-    "mean_average_precision",
-    "mean_image_average_precision",
-    "micro_f1",
-    "precision_at_k",
-    "precision_recall_f1",
-    "ranking_loss",
-    "recall_at_k",
-    "seen_unseen_auc",
-    "seen_unseen_curve",
-    "summary",
-    "top_k",
-]
+_BLOCK_ENTRIES = 1 << 20  # of a matrix that is sorted at a time: some 50 bytes of workspace each
 
 
 class Summary(NamedTuple):
-    """The four figures of the paper's tables, as fractions; ``_asdict()`` makes a table row."""
+    """The four figures of the paper's tables."""
 
     miap: float
     micro_f1: float
@@ -70,34 +41,240 @@ class Summary(NamedTuple):
     hamming: float
 
 
+class PrecisionRecallF1(NamedTuple):
+    """Overall (all entries pooled) and per-class (mean over labels) precision, recall and F1."""
+
+    overall_precision: float
+    overall_recall: float
+    overall_f1: float
+    class_precision: float
+    class_recall: float
+    class_f1: float
+
+
+class SeenUnseenCurve(NamedTuple):
+    """Recalls that hold for handicaps between ``handicap[j]`` and ``handicap[j + 1]``; the first is -inf."""
+
+    handicap: NDArray[np.float64]
+    seen_recall: NDArray[np.float64]
+    unseen_recall: NDArray[np.float64]
+
+
 def summary(Y_true: ArrayLike, scores: ArrayLike, k: int = 3) -> Summary:
     """MiAP of the scores, and micro-F1, macro-F1 and Hamming loss of their top-k prediction.
-
-    Parameters
-    ----------
-    Y_true : array-like of shape (n_images, n_labels)
-        1 present, 0 absent, NaN unknown.
-    scores : array-like of shape (n_images, n_labels)
-        Finite; higher means more likely present.
-    k : int, default=3
-        Labels predicted for each image; the paper's tables follow from 3.
-
-    Returns
-    -------
-    Summary
-        Named tuple ``(miap, micro_f1, macro_f1, hamming)``. MiAP is over the images with a positive, the
-        others over all images.
 
     Examples
     --------
     >>> summary([[1, 0, 0, 0]], [[4.0, 3.0, 2.0, 1.0]], k=1)
     Summary(miap=1.0, micro_f1=1.0, macro_f1=0.25, hamming=0.0)
     """
-    miap = mean_image_average_precision(Y_true, scores)
-    predicted = top_k(scores, k)
-    return Summary(
-        miap=miap,
-        micro_f1=micro_f1(Y_true, predicted),
-        macro_f1=macro_f1(Y_true, predicted),
-        hamming=hamming_loss(Y_true, predicted),
+    miap, predicted = mean_image_average_precision(Y_true, scores), top_k(scores, k)
+    return Summary(miap, micro_f1(Y_true, predicted), macro_f1(Y_true, predicted), hamming_loss(Y_true, predicted))
+
+
+def mean_image_average_precision(Y_true: ArrayLike, scores: ArrayLike) -> float:
+    r"""MiAP, the mean over images of the average precision of the image's label ranking.
+
+    .. math::
+        \frac{1}{|I|} \sum_{i \in I} \frac{1}{|P_i|} \sum_{c \in P_i}
+        \frac{|\{p \in P_i : s_{ip} \ge s_{ic}\}|}{|\{l \in K_i : s_{il} \ge s_{ic}\}|}
+
+    where :math:`K_i` are the labels known for image i, :math:`P_i` the positive ones, and I the images with a
+    positive (``sklearn.metrics.label_ranking_average_precision_score`` counts the others as 1).
+
+    Examples
+    --------
+    >>> mean_image_average_precision([[1, 0, 1]], [[3.0, 2.0, 1.0]])  # (1/1 + 2/3) / 2
+    0.8333333333333333
+    """
+    return float(np.nanmean(_average_precisions(*_check(Y_true, scores))))
+
+
+def label_average_precision(Y_true: ArrayLike, scores: ArrayLike) -> NDArray[np.float64]:
+    r"""Average precision of each label's image ranking, :math:`\sum_t (R_t - R_{t-1}) P_t`.
+
+    :math:`P_t, R_t` are precision and recall at the t-th highest distinct score, as in
+    ``sklearn.metrics.average_precision_score``; NaN for a label without a known positive.
+    """
+    # Sorting runs along rows: a transposed view would be several times slower than a copy.
+    return _average_precisions(*(np.ascontiguousarray(part.T) for part in _check(Y_true, scores)))
+
+
+def mean_average_precision(Y_true: ArrayLike, scores: ArrayLike) -> float:
+    """mAP, the mean of `label_average_precision` over the labels that have a known positive."""
+    return float(np.nanmean(label_average_precision(Y_true, scores)))
+
+
+def ranking_loss(Y_true: ArrayLike, scores: ArrayLike) -> float:
+    r"""Ranking loss, the mean over images of the share of label pairs in the wrong order.
+
+    .. math::
+        \frac{1}{|I|} \sum_{i \in I} \frac{|\{(p, q) \in P_i \times N_i : s_{ip} \le s_{iq}\}|}{|P_i| |N_i|}
+
+    where :math:`P_i, N_i` are the positives and negatives of image i, and I the images that have both
+    (``sklearn.metrics.label_ranking_loss`` counts the others as 0). A tied pair is a wrong pair.
+    """
+    relevant, values, known = _check(Y_true, scores)
+    pairs = relevant.sum(axis=1) * (known & ~relevant).sum(axis=1)
+    if not pairs.any():
+        raise ValueError("Y_true: no image has both a positive and a negative label. Pass images that have both.")
+    ranks = _ranks(relevant, values, known)
+    wrong = np.concatenate([np.sum(rank - hits, axis=1, where=positive) for positive, rank, hits in ranks])
+    return float(np.mean(wrong[pairs > 0] / pairs[pairs > 0]))
+
+
+def top_k(scores: ArrayLike, k: int) -> BoolMatrix:
+    """Predict the k best-scored labels of every image; ties at the k-th score go to the earlier column.
+
+    Examples
+    --------
+    >>> top_k([[0.5, 0.9, 0.5]], k=2)
+    array([[ True,  True, False]])
+    """
+    values = check_scores(scores)
+    chosen = np.zeros(values.shape, dtype=np.bool_)
+    np.put_along_axis(chosen, np.argsort(-values, axis=1, kind="stable")[:, : check_count(k, "k")], True, axis=1)
+    return chosen
+
+
+def micro_f1(Y_true: ArrayLike, Y_pred: ArrayLike) -> float:
+    r"""Micro-F1, :math:`2 \sum_c TP_c / \sum_c (\hat P_c + P_c)`, with all entries pooled.
+
+    TP are the hits, :math:`\hat P` the predicted and P the true positives of label c.
+    """
+    return precision_recall_f1(Y_true, Y_pred).overall_f1
+
+
+def macro_f1(Y_true: ArrayLike, Y_pred: ArrayLike) -> float:
+    r"""Macro-F1, :math:`\frac{1}{L} \sum_c 2 TP_c / (\hat P_c + P_c)`, the mean of the labels' F1.
+
+    A label with neither positives nor predictions counts as 0; one with no known entry is left out.
+    """
+    hits, predicted, positive, _ = _counts(Y_true, Y_pred)
+    return float(_ratio(2 * hits, predicted + positive).mean())
+
+
+def hamming_loss(Y_true: ArrayLike, Y_pred: ArrayLike) -> float:
+    r"""Hamming loss, the share of known entries that are predicted wrongly.
+
+    For a top-k prediction of L labels, with on average a positives per image, Hamming * L = (k + a) (1 - F1).
+    """
+    hits, predicted, positive, n_known = _counts(Y_true, Y_pred, need_positive=False).sum(axis=1)
+    return float(_ratio(predicted + positive - 2 * hits, n_known))
+
+
+def precision_recall_f1(Y_true: ArrayLike, Y_pred: ArrayLike) -> PrecisionRecallF1:
+    r"""Overall OP, OR, OF1 and per-class CP, CR, CF1 of a 0/1 prediction.
+
+    .. math::
+        OP = \frac{\sum_c TP_c}{\sum_c \hat P_c}, \quad OR = \frac{\sum_c TP_c}{\sum_c P_c}, \quad
+        CP = \frac{1}{L} \sum_c \frac{TP_c}{\hat P_c}, \quad CR = \frac{1}{L} \sum_c \frac{TP_c}{P_c}
+
+    and OF1, CF1 the harmonic means of the two. OF1 is `micro_f1`; CF1, the F1 of the mean precision and the mean
+    recall as in the multi-label literature, is not `macro_f1`. A label with no known entry is left out. For a
+    `top_k` prediction, OP, OR and OF1 are precision, recall and F1 at k.
+    """
+    counts = _counts(Y_true, Y_pred)
+    hits, predicted, positive, _ = counts.sum(axis=1)
+    overall = _ratio(hits, predicted), _ratio(hits, positive), _ratio(2 * hits, predicted + positive)
+    by_class = _ratio(counts[0], counts[1]).mean(), _ratio(counts[0], counts[2]).mean()
+    return PrecisionRecallF1(*map(float, (*overall, *by_class, harmonic_mean(*by_class))))
+
+
+def harmonic_mean(a: float, b: float) -> float:
+    """Harmonic mean, 2ab / (a + b), of a seen and an unseen metric; 0 when both are 0."""
+    return float(_ratio(2 * a * b, a + b))
+
+
+def seen_unseen_curve(Y_true: ArrayLike, scores: ArrayLike, seen: ArrayLike, k: int = 3) -> SeenUnseenCurve:
+    r"""Seen-unseen curve: :math:`(R_{seen}(\gamma), R_{unseen}(\gamma))` for every handicap :math:`\gamma`.
+
+    Calibrated stacking [1]_ predicts the top k labels by :math:`s_{ic} - \gamma [c \in seen]`; R is the share of
+    the known positives of one side, pooled over images, that are predicted. As the handicap grows, image i swaps
+    its t-th best seen label for its (k+1-t)-th best unseen label at
+    :math:`\gamma = s^{seen}_{(t)} - s^{unseen}_{(k+1-t)}`; nothing else happens, so the curve is exact.
+    ``seen`` are the seen columns, as indices or as a mask; the others are unseen.
+
+    References
+    ----------
+    .. [1] W.-L. Chao, S. Changpinyo, B. Gong, F. Sha. An empirical study and analysis of generalized
+       zero-shot learning for object recognition in the wild. ECCV 2016.
+    """
+    relevant, values, _ = _check(Y_true, scores)
+    is_seen = np.zeros(relevant.shape[1], dtype=np.bool_)
+    is_seen[np.asarray(seen)] = True
+    n_positives = [int(relevant[:, side].sum()) for side in (is_seen, ~is_seen)]
+    if not all(n_positives):
+        raise ValueError("seen: no seen label, or no unseen one, has a positive. Pass columns and images of both.")
+    k = min(check_count(k, "k"), relevant.shape[1])
+    best_seen, lost = _best(values[:, is_seen], relevant[:, is_seen], k)
+    best_unseen, gained = (best[:, ::-1] for best in _best(values[:, ~is_seen], relevant[:, ~is_seen], k))
+    swaps = best_seen - best_unseen
+    # A label that its side lacks has score -inf: the swap at -inf is always made, the one at +inf never is.
+    always, finite = np.isneginf(swaps), np.isfinite(swaps)
+    handicap, group = np.unique(swaps[finite], return_inverse=True)
+    changes = [np.cumsum([0.0, *np.bincount(group, hits[finite], handicap.size)]) for hits in (lost, gained)]
+    return SeenUnseenCurve(
+        handicap=np.array([-np.inf, *handicap]),
+        seen_recall=(lost.sum() - changes[0]) / n_positives[0],
+        unseen_recall=(gained[always].sum() + changes[1]) / n_positives[1],
     )
+
+
+def seen_unseen_auc(Y_true: ArrayLike, scores: ArrayLike, seen: ArrayLike, k: int = 3) -> float:
+    r"""AUSUC, :math:`\int_0^{\max R_{unseen}} R_{seen} \, d R_{unseen}` along the `seen_unseen_curve`.
+
+    Points are joined by straight lines. A curve that starts at :math:`R_{unseen} > 0`, because k exceeds the
+    number of seen labels, is continued to 0 at its first height.
+    """
+    _, seen_recall, unseen_recall = seen_unseen_curve(Y_true, scores, seen, k)
+    heights = (seen_recall[1:] + seen_recall[:-1]) / 2
+    return float(unseen_recall[0] * seen_recall[0] + np.diff(unseen_recall) @ heights)
+
+
+def _check(Y_true: ArrayLike, scores: ArrayLike) -> tuple[BoolMatrix, FloatMatrix, BoolMatrix]:
+    """Return what is relevant, the scores, and what is known."""
+    (relevant, known), values = check_targets(Y_true), check_scores(scores)
+    check_same_shape(relevant, values, "scores")
+    return relevant, values, np.ones_like(relevant) if known is None else known
+
+
+def _ranks(relevant: BoolMatrix, values: FloatMatrix, known: BoolMatrix) -> Iterator[tuple[BoolMatrix, Any, Any]]:
+    """Yield blocks of rows: where the positives are, and the ranks among known entries and among positives."""
+    from scipy.stats import rankdata
+
+    n_rows = max(1, _BLOCK_ENTRIES // relevant.shape[1])
+    for rows in (slice(start, start + n_rows) for start in range(0, len(relevant), n_rows)):
+        costs = np.where(known[rows], -values[rows], np.inf)
+        among_positives = np.where(relevant[rows], costs, np.inf)
+        yield relevant[rows], *(rankdata(part, "max", axis=1) for part in (costs, among_positives))
+
+
+def _average_precisions(*ranking: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the average precision of each row; NaN for a row without a positive."""
+    blocks = ((np.sum(hits / rank, axis=1, where=p), p.sum(axis=1)) for p, rank, hits in _ranks(*ranking))
+    return np.concatenate([_ratio(*block, otherwise=np.nan) for block in blocks])
+
+
+def _best(values: FloatMatrix, relevant: BoolMatrix, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the k best scores of each row and whether they are hits; missing ones are -inf and no hit."""
+    order = np.argsort(-values, axis=1, kind="stable")[:, :k]
+    missing = ((0, 0), (0, k - order.shape[1]))
+    scores, hits = (np.take_along_axis(part, order, axis=1).astype(np.float64) for part in (values, relevant))
+    return np.pad(scores, missing, constant_values=-np.inf), np.pad(hits, missing)
+
+
+def _counts(Y_true: ArrayLike, Y_pred: ArrayLike, need_positive: bool = True) -> NDArray[np.intp]:
+    """Return rows of hits, predicted, positive and known entries, one column per label with a known entry."""
+    (relevant, known), predicted = check_targets(Y_true, need_positive=need_positive), check_predictions(Y_pred)
+    check_same_shape(relevant, predicted, "Y_pred")
+    known = np.ones_like(relevant) if known is None else known
+    counts = np.stack([part.sum(axis=0) for part in (relevant & predicted, predicted & known, relevant, known)])
+    return counts[:, counts[3] > 0]
+
+
+def _ratio(part: Any, whole: Any, otherwise: float = 0.0) -> NDArray[np.float64]:
+    """Return part / whole, and ``otherwise`` where the whole is 0."""
+    whole = np.asarray(whole)
+    ratio: NDArray[np.float64] = np.divide(part, whole, out=np.full(whole.shape, otherwise), where=whole != 0)
+    return ratio

@@ -1,57 +1,76 @@
-"""The evaluation protocol: who is seen, which images count, and how hyper-parameters may be chosen.
+"""The evaluation protocol: which labels are seen, and which images count.
 
-1. Split the classes: `alternating_split` (the paper's), `random_split`, `named_split`.
-2. Fit on the `training_view`; test on the `zero_shot_view` or the `generalized_view`; `evaluate` the scores.
-3. Choose hyper-parameters by `class_holdout`, which is given the seen labels only.
+1. Split the labels: `alternating_split` (the paper's), `random_split` or `named_split`.
+2. Choose hyper-parameters on the seen labels: `unseen.evaluation.search.class_holdout_search`.
+3. Fit on the `training_view`, test on the `zero_shot_view` and the `generalized_view`, `evaluate` the scores.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
 
 from unseen.evaluation import metrics
-from unseen.evaluation._holdout import HoldoutFold, HoldoutProblem, class_holdout, holdout_problem
-from unseen.evaluation._rows import check_rows, take_rows
-from unseen.evaluation._splits import ClassSplit, alternating_split, named_split, random_split
-from unseen.validation import check_matrix, check_targets
+from unseen.validation import check_count, check_matrix, check_names, check_targets, find_names, listed
 
-__all__ = [
-    "ClassSplit",
-    "HoldoutFold",
-    "HoldoutProblem",
-    "View",
-    "alternating_split",
-    "class_holdout",
-    "evaluate",
-    "generalized_view",
-    "holdout_problem",
-    "named_split",
-    "random_split",
-    "training_view",
-    "zero_shot_view",
-]
+
+@dataclass(frozen=True)
+class ClassSplit:
+    """The columns of a label matrix, split into seen and unseen ones; a column on neither side is left out.
+
+    Parameters
+    ----------
+    seen, unseen : tuple of int
+        Column indices, at least one on each side.
+    names : tuple of str
+        Names of *all* columns, in the order of the matrix.
+    """
+
+    seen: tuple[int, ...]
+    unseen: tuple[int, ...]
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        check_names(self.names, "names")
+        for side, columns in (("seen", self.seen), ("unseen", self.unseen)):
+            if not columns:
+                raise ValueError(f"{side}: no label is {side}. Put at least one label on each side.")
+            if len(set(columns)) < len(columns) or not set(columns) <= set(range(len(self.names))):
+                raise ValueError(f"{side}: {columns}. Pass distinct columns from 0 to {len(self.names) - 1}.")
+        both = sorted(set(self.seen) & set(self.unseen))
+        if both:
+            raise ValueError(f"unseen: {listed([self.names[i] for i in both])} also seen. Put labels on one side.")
+
+    @property
+    def seen_names(self) -> tuple[str, ...]:
+        """Names of the seen labels, in the order of ``seen``."""
+        return tuple(self.names[column] for column in self.seen)
+
+    @property
+    def unseen_names(self) -> tuple[str, ...]:
+        """Names of the unseen labels, in the order of ``unseen``."""
+        return tuple(self.names[column] for column in self.unseen)
 
 
 @dataclass(frozen=True, eq=False)
 class View:
     """The part of a data set that one phase of an experiment may look at.
 
-    Parameters
+    Attributes
     ----------
     X : array, memory map or CSR matrix of shape (n_view_images, n_features)
-        Features of the view's images.
+        Features.
     Y : ndarray of shape (n_view_images, n_view_labels)
-        Truth in the dtype given; NaN stays NaN.
-    labels : ndarray of shape (n_view_labels,)
-        Column of the full label matrix that each column of ``Y`` comes from.
+        Annotations; NaN stays NaN.
+    labels, images : ndarray
+        Columns and rows of the full label matrix that those of ``Y`` come from.
     names : tuple of str
         Names of the view's labels.
-    images : ndarray of shape (n_view_images,)
-        Row of the full data that each row comes from, rising.
     """
 
     X: Any
@@ -61,109 +80,100 @@ class View:
     images: NDArray[np.intp]
 
 
+def alternating_split(names: Sequence[str]) -> ClassSplit:
+    """Split of the paper: in alphabetical order, ignoring case, positions 0, 2, 4... are seen.
+
+    Examples
+    --------
+    >>> alternating_split(["dog", "bird", "cat"]).seen_names
+    ('dog', 'bird')
+    """
+    names = check_names(names, "names")
+    order = sorted(range(len(names)), key=lambda column: (names[column].casefold(), names[column]))
+    return _split(order[0::2], order[1::2], names)
+
+
+def random_split(names: Sequence[str], n_seen: int | None = None, random_state: Any = None) -> ClassSplit:
+    """Split with ``n_seen`` labels drawn at random as the seen ones; None for half of them, rounded up."""
+    names = check_names(names, "names")
+    n_seen = (len(names) + 1) // 2 if n_seen is None else check_count(n_seen, "n_seen")
+    order = check_random_state(random_state).permutation(len(names)).tolist()
+    return _split(order[:n_seen], order[n_seen:], names)
+
+
+def named_split(
+    names: Sequence[str], seen: Sequence[str] | None, unseen: Sequence[str] | None = None
+) -> ClassSplit:
+    """Split with the labels of either side given by name, or of both; the side that is None has the rest.
+
+    Examples
+    --------
+    >>> named_split(["dog", "bird", "cat"], seen=["cat"]).unseen
+    (0, 1)
+    """
+    names = check_names(names, "names")
+    places = {name: column for column, name in enumerate(names)}
+    sides = [
+        None if side is None else find_names(check_names(side, argument), places, argument, "Pass column names.")
+        for side, argument in ((seen, "seen"), (unseen, "unseen"))
+    ]
+    if sides == [None, None]:
+        raise ValueError("seen: neither seen nor unseen labels were given. Name those of one side at least.")
+    rest = set(range(len(names))) - set(sides[0] or ()) - set(sides[1] or ())
+    return _split(rest if sides[0] is None else sides[0], rest if sides[1] is None else sides[1], names)
+
+
 def training_view(X: Any, Y: ArrayLike, split: ClassSplit) -> View:
-    """Images i with some :math:`y_{ic} = 1`, c seen; the seen columns only.
+    """Images with a seen label, and the seen columns.
 
     Parameters
     ----------
     X : array, memory map or sparse matrix of shape (n_images, n_features)
         Features; only the rows of the view are read.
     Y : array-like of shape (n_images, n_labels)
-        All labels: 1 present, 0 absent, NaN unknown (kept).
+        All labels: 1 present, 0 absent, NaN unknown.
     split : ClassSplit
         Of the columns of ``Y``.
-
-    Returns
-    -------
-    View
-        Columns in the order of ``split.seen``.
     """
-    return _view(X, Y, split, split.seen, "seen")
+    return _view(X, Y, split, split.seen)
 
 
 def zero_shot_view(X: Any, Y: ArrayLike, split: ClassSplit) -> View:
-    """Images i with some :math:`y_{ic} = 1`, c unseen; the unseen columns only.
-
-    Parameters
-    ----------
-    X : array, memory map or sparse matrix of shape (n_images, n_features)
-        Features; only the rows of the view are read.
-    Y : array-like of shape (n_images, n_labels)
-        All labels: 1 present, 0 absent, NaN unknown (kept).
-    split : ClassSplit
-        Of the columns of ``Y``.
-
-    Returns
-    -------
-    View
-        Columns in the order of ``split.unseen``.
-    """
-    return _view(X, Y, split, split.unseen, "unseen")
+    """Images with an unseen label, and the unseen columns; see `training_view`."""
+    return _view(X, Y, split, split.unseen)
 
 
 def generalized_view(X: Any, Y: ArrayLike, split: ClassSplit) -> View:
-    """All images; the seen columns first, then the unseen ones.
-
-    So the first ``len(split.seen)`` columns of the view are the seen labels, whatever their place in ``Y``.
-
-    Parameters
-    ----------
-    X : array, memory map or sparse matrix of shape (n_images, n_features)
-        Features; not copied.
-    Y : array-like of shape (n_images, n_labels)
-        All labels: 1 present, 0 absent, NaN unknown (kept).
-    split : ClassSplit
-        Of the columns of ``Y``.
-
-    Returns
-    -------
-    View
-        Columns in the order ``split.seen + split.unseen``.
-    """
-    return _view(X, Y, split, split.seen + split.unseen, None)
+    """All images, and the seen columns followed by the unseen ones; see `training_view`."""
+    return _view(X, Y, split, split.seen + split.unseen, all_images=True)
 
 
 def evaluate(scores: ArrayLike, view: View, k: int = 3) -> metrics.Summary:
-    """The `metrics.summary` of scores for a view: MiAP, and micro-F1, macro-F1 and Hamming loss at top k.
-
-    Parameters
-    ----------
-    scores : array-like of shape (n_view_images, n_view_labels)
-        Rows and columns in the order of the view.
-    view : View
-        A `zero_shot_view`, a `generalized_view`, or any other.
-    k : int, default=3
-        Labels predicted for each image.
-
-    Returns
-    -------
-    metrics.Summary
-    """
+    """MiAP, and micro-F1, macro-F1 and Hamming loss of the top k labels, of scores for a view."""
     return metrics.summary(view.Y, scores, k)
 
 
-def _view(X: Any, Y: ArrayLike, split: ClassSplit, columns: tuple[int, ...], need: str | None) -> View:
-    """``columns`` of the images that have a positive there; of all images if ``need`` is None."""
-    matrix = check_matrix(Y, "Y")
+def check_rows(X: Any, n_images: int) -> Any:
+    """Return ``X`` as a matrix whose rows can be taken, memory-mapped or not; sparse becomes CSR."""
+    X = X.tocsr() if hasattr(X, "tocsr") else X if isinstance(X, np.ndarray) else np.asarray(X)
+    if X.ndim != 2 or X.shape[0] != n_images:
+        raise ValueError(f"X: its shape is {X.shape}. Pass {n_images} rows, one per row of the label matrix.")
+    return X
+
+
+def _split(seen: Iterable[int], unseen: Iterable[int], names: tuple[str, ...]) -> ClassSplit:
+    return ClassSplit(tuple(sorted(seen)), tuple(sorted(unseen)), names)
+
+
+def _view(X: Any, Y: ArrayLike, split: ClassSplit, columns: tuple[int, ...], all_images: bool = False) -> View:
+    matrix, labels = check_matrix(Y, "Y"), np.array(columns, dtype=np.intp)
+    relevant = check_targets(matrix, "Y", need_positive=False)[0]
     if matrix.shape[1] != len(split.names):
-        raise ValueError(
-            f"Y: {matrix.shape[1]} columns for a split of {len(split.names)} labels. Pass one column a label."
-        )
-    X = check_rows(X, len(matrix))
-    labels = np.array(columns, dtype=np.intp)
-    relevant = check_targets(matrix, "Y", need_positive=False).relevant
-    images = np.arange(len(matrix))
-    if need is not None:
-        images = np.flatnonzero(relevant[:, labels].any(axis=1))
+        raise ValueError(f"Y: {matrix.shape[1]} columns. Pass one for each of the {len(split.names)} labels.")
+    images = np.flatnonzero(relevant[:, labels].any(axis=1) | all_images)
+    names = tuple(split.names[column] for column in columns)
     if images.size == 0:
-        raise ValueError(
-            f"Y: none of its {len(matrix)} images has a positive among the {len(labels)} {need} labels. "
-            f"Pass annotated images or another split."
-        )
-    return View(
-        X=take_rows(X, images),
-        Y=matrix[np.ix_(images, labels)],
-        labels=labels,
-        names=tuple(split.names[column] for column in columns),
-        images=images,
-    )
+        raise ValueError(f"Y: no image has one of the labels {listed(names)}. Pass other images or another split.")
+    X = check_rows(X, len(matrix))
+    X = X if len(images) == len(matrix) else X[images]  # all of a memory map stays on disk
+    return View(X, matrix[np.ix_(images, labels)], labels, names, images)

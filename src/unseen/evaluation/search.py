@@ -1,11 +1,10 @@
-"""Hyper-parameters by class-holdout: train on half of the seen labels, tag with the other half."""
+"""Choose hyper-parameters for unseen labels by hiding seen ones."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -13,64 +12,93 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, check_random_state, indexable
 
 from unseen.base import ZeroShotTagger
 from unseen.evaluation import metrics
-from unseen.evaluation.protocol import HoldoutFold, class_holdout, holdout_problem
-from unseen.validation import as_matrix, axis_names, check_count, check_labels, check_relations, counted, listed
+from unseen.validation import (
+    Matrix,
+    check_annotations,
+    check_choice,
+    check_count,
+    check_labels,
+    check_relations,
+    check_targets,
+    listed,
+    refuse_other_order,
+)
 
-__all__ = ["SearchResult", "class_holdout_search"]
+FEWEST_LABELS = 3  # to rank one label tells nothing, and half of them are ranked
+
+Scorer = Callable[[NDArray[Any], Matrix], float]
+_SCORERS: dict[str, Scorer] = {
+    "miap": metrics.mean_image_average_precision,
+    "map": metrics.mean_average_precision,
+    "micro_f1": lambda Y_true, scores: metrics.micro_f1(Y_true, metrics.top_k(scores, 3)),
+}
+_MOST_DRAWS = 100
 
 
-FEWEST_LABELS = 3
+class HoldoutFold(NamedTuple):
+    """Fit ``train_labels`` on ``train_images``, score ``holdout_labels`` on ``holdout_images``: rising indices."""
+
+    train_labels: NDArray[np.intp]
+    holdout_labels: NDArray[np.intp]
+    train_images: NDArray[np.intp]
+    holdout_images: NDArray[np.intp]
 
 
-@dataclass(frozen=True)
-class SearchResult:
-    """What `class_holdout_search` found.
+class Setting(NamedTuple):
+    """One setting of the parameters: its mean score, the standard error of the mean, and the folds' scores."""
 
-    Attributes
-    ----------
-    best_params : dict
-        The parameters with the best mean score; the first of them in the order of the grid when several are equal.
-    best_score : float
-        Their MiAP on held-out labels, mean over the folds.
-    table : list of (dict, float)
-        Every parameter setting with its mean score, in the order of the grid.
-    """
+    params: dict[str, Any]
+    mean: float
+    std_error: float
+    fold_scores: tuple[float, ...]
+
+
+class SearchResult(NamedTuple):
+    """The setting with the best mean score, the first of them if several are equal, and all, as in the grid."""
 
     best_params: dict[str, Any]
     best_score: float
-    table: list[tuple[dict[str, Any], float]]
+    table: list[Setting]
 
 
 def class_holdout_search(
-    estimator: ZeroShotTagger,
+    estimator: ZeroShotTagger | Pipeline,
     grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
     X: Any,
     Y: Any,
     seen: Any,
     relations: ArrayLike | None = None,
     *,
+    scoring: str | Scorer = "miap",
     n_splits: int = 2,
     max_images: int | None = None,
     random_state: int | None = 0,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> SearchResult:
-    """Choose hyper-parameters for unseen labels without looking at any: the seen labels play both parts.
+    """Choose the hyper-parameters with the best mean score on seen labels that were hidden from the fit.
 
-    For each of ``n_splits`` random halvings of the seen labels, a clone is trained on one half and ranks the other
-    half on images it was not trained on, and the other way round. The function is given nothing that belongs to an
-    unseen label, so nothing of it can leak into the choice.
+    For each of ``n_splits`` random halvings of the seen labels and of the images, a clone is fitted to one half of
+    the labels on one half of the images, and ranks the other labels on the other images; and the other way round.
+    Nothing that belongs to an unseen label is passed, so nothing of it can leak into the choice.
+
+    ``GridSearchCV`` is no substitute: its splitter chooses rows and cannot hide labels, so that it measures how
+    well *annotated* labels are recognised on new images.
 
     Parameters
     ----------
-    estimator : ZeroShotTagger
-        What to tune; left as it is.
+    estimator : ZeroShotTagger or Pipeline
+        What to tune; left unchanged. The last step of a pipeline is the tagger, the other steps are fitted on the
+        training images of each fold.
     grid : mapping of str to sequence, or a sequence of them
-        Values to try for each parameter, in all combinations; of several grids, one after the other.
-    X : array-like or CSR matrix of shape (n_images, n_features)
+        Values to try for each parameter, in all combinations. Parameters are named as in ``set_params``:
+        ``beta`` of a tagger is ``taep__beta`` in a pipeline whose last step is called ``taep``.
+    X : array-like, data frame or sparse matrix of shape (n_images, n_features)
         Training features.
     Y : array-like of shape (n_images, n_seen)
         Annotations of the seen labels; NaN = unknown. At least three labels must have a positive image.
@@ -78,14 +106,16 @@ def class_holdout_search(
         The seen labels with their vectors, as in `ZeroShotTagger.fit`.
     relations : array-like of shape (n_seen, n_seen), optional
         Relations between the seen labels.
+    scoring : {"miap", "map", "micro_f1"} or callable(Y_true, scores) -> float, default="miap"
+        What to maximise; "micro_f1" is that of the 3 best labels of each image.
     n_splits : int, default=2
         Number of halvings; each gives two folds.
     max_images : int, optional
-        Most images to train on in a fold, drawn at random from it; None for all. Held-out images are all scored.
+        Train on at most this many images of a fold, drawn at random; all held-out images are scored.
     random_state : int or None, default=0
         Seed of the halvings.
     n_jobs : int, optional
-        Folds to run at once, through joblib.
+        Number of fits to run in parallel, through joblib.
     progress : callable(done, total), optional
         Called after each fit.
 
@@ -93,62 +123,96 @@ def class_holdout_search(
     -------
     SearchResult
     """
+    tagger = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    if not isinstance(tagger, ZeroShotTagger):
+        raise ValueError(f"estimator: {tagger!r} is not a tagger. Pass one, or a Pipeline that ends in one.")
+    refuse_other_order(X, Y)
+    (X,) = indexable(X if hasattr(X, "shape") else np.asarray(X))  # sparse becomes CSR
+    T, columns, _ = check_annotations(Y, X.shape[0])
     names, vectors = check_labels(seen, "seen")
-    columns = axis_names(Y.columns, "Y") if hasattr(Y, "columns") else None
     if names is not None and columns is not None and names != columns:
-        raise ValueError(
-            f"seen: its names ({listed(names)}) are not the columns of Y ({listed(columns)}), in their order."
-        )
-    Y = as_matrix(Y)
-    n_usable = int((Y == 1).any(axis=0).sum())
+        raise ValueError(f"seen: {listed(names)} are not the columns of Y, {listed(columns)}, in their order.")
+    if len(vectors) != T.shape[1]:
+        raise ValueError(f"seen: {len(vectors)} labels for {T.shape[1]} columns of Y. Pass one label per column.")
+    n_usable = int((T == 1).any(axis=0).sum())
     if n_usable < FEWEST_LABELS:
-        raise ValueError(
-            f"seen: {counted(n_usable, 'label')} with a positive image. A search hides half of them and ranks "
-            f"those: it takes at least {FEWEST_LABELS}, as to rank one label tells nothing."
-        )
-    numbered = tuple(f"label {i}" for i in range(len(vectors)))
-    R = None if relations is None else check_relations(relations, names or numbered)
+        raise ValueError(f"seen: {n_usable} labels have a positive image. A search needs {FEWEST_LABELS} or more.")
+    if relations is not None:
+        relations = check_relations(relations, names or tuple(f"label {i}" for i in range(len(vectors))))
+    score = scoring if callable(scoring) else _SCORERS[check_choice(scoring, "scoring", tuple(_SCORERS))]
+    annotations = np.where(T == 0, np.nan, T > 0)
+    folds = [
+        _thinned(fold, i, max_images, random_state)
+        for i, fold in enumerate(class_holdout(annotations, n_splits=n_splits, random_state=random_state))
+    ]
     settings = list(ParameterGrid(grid))
-    folds = list(class_holdout(Y, n_splits=n_splits, random_state=random_state))
-    folds = [_thinned(fold, max_images, i, random_state) for i, fold in enumerate(folds)]
     jobs = (
-        delayed(_held_out_miap)(clone(estimator).set_params(**setting), fold, X, Y, vectors, R)
+        delayed(_held_out_score)(
+            clone(estimator).set_params(**setting), fold, X, annotations, vectors, relations, score
+        )
         for setting in settings
         for fold in folds
     )
     scores = []
-    for score in Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
-        scores.append(score)
+    for value in Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
+        scores.append(float(value))
         if progress is not None:
             progress(len(scores), len(settings) * len(folds))
-    means = np.array(scores).reshape(len(settings), len(folds)).mean(axis=1)
-    best = int(means.argmax())
-    table = [(setting, float(mean)) for setting, mean in zip(settings, means, strict=True)]
-    return SearchResult(dict(settings[best]), float(means[best]), table)
+    by_fold = np.array(scores).reshape(len(settings), len(folds))
+    means, errors = by_fold.mean(axis=1), by_fold.std(axis=1, ddof=1) / np.sqrt(len(folds))
+    rows = zip(settings, means.tolist(), errors.tolist(), map(tuple, by_fold.tolist()), strict=True)
+    table, best = [Setting(*row) for row in rows], int(means.argmax())
+    return SearchResult(dict(settings[best]), table[best].mean, table)
 
 
-def _thinned(fold: HoldoutFold, max_images: int | None, number: int, random_state: int | None) -> HoldoutFold:
-    """The fold with at most ``max_images`` images to train on."""
+def class_holdout(Y_seen: ArrayLike, *, n_splits: int = 2, random_state: Any = None) -> Iterator[HoldoutFold]:
+    """Yield folds (A, I; B, J): fit the seen labels A on images I, score the other seen labels B on images J.
+
+    Each of ``n_splits`` random halvings of the labels and of the images gives two folds, (A, I; B, J) and
+    (B, J; A, I). I are the images of one half with a positive in A, J those of the other half with one in B;
+    neither is empty. ``Y_seen`` has one column per seen label: 1 present, 0 absent, NaN unknown.
+    """
+    relevant, generator = check_targets(Y_seen, "Y_seen")[0], check_random_state(random_state)
+    for _ in range(check_count(n_splits, "n_splits")):
+        draws = (_draw(relevant, generator) for _ in range(_MOST_DRAWS))
+        fold = next((draw for draw in draws if draw.train_images.size and draw.holdout_images.size), None)
+        if fold is None:
+            raise ValueError(
+                "Y_seen: random halvings leave one side without a positive. Pass more annotated images."
+            )
+        yield fold
+        yield HoldoutFold(fold.holdout_labels, fold.train_labels, fold.holdout_images, fold.train_images)
+
+
+def _draw(relevant: NDArray[np.bool_], generator: np.random.RandomState) -> HoldoutFold:
+    n_images, n_labels = relevant.shape
+    labels = [np.sort(half) for half in np.array_split(generator.permutation(n_labels), 2)]
+    images = [np.sort(half) for half in np.array_split(generator.permutation(n_images), 2)]
+    annotated = (i[relevant[np.ix_(i, c)].any(axis=1)] for i, c in zip(images, labels, strict=True))
+    return HoldoutFold(*labels, *annotated)
+
+
+def _thinned(fold: HoldoutFold, number: int, max_images: int | None, seed: int | None) -> HoldoutFold:
+    """Return the fold with at most ``max_images`` images to train on."""
     if max_images is None or len(fold.train_images) <= check_count(max_images, "max_images"):
         return fold
-    rng = np.random.default_rng(None if random_state is None else [random_state, number])
-    kept = np.sort(rng.choice(fold.train_images, max_images, replace=False))
-    return replace(fold, train_images=kept)
+    rng = np.random.default_rng(None if seed is None else [seed, number])
+    return fold._replace(train_images=np.sort(rng.choice(fold.train_images, max_images, replace=False)))
 
 
-def _held_out_miap(
-    model: ZeroShotTagger,
-    fold: HoldoutFold,
-    X: Any,
-    Y: NDArray[Any],
-    vectors: NDArray[np.float64],
-    relations: NDArray[np.float64] | None,
+def _held_out_score(
+    model: Any, fold: HoldoutFold, X: Any, Y: Matrix, vectors: Matrix, relations: Matrix | None, scorer: Scorer
 ) -> float:
-    problem = holdout_problem(fold, X, Y, vectors)
+    X_train, X_holdout = _safe_indexing(X, fold.train_images), _safe_indexing(X, fold.holdout_images)
+    Y_train = Y[np.ix_(fold.train_images, fold.train_labels)]
+    Y_holdout = Y[np.ix_(fold.holdout_images, fold.holdout_labels)]
     order = np.concatenate([fold.train_labels, fold.holdout_labels])
     related = None if relations is None else relations[np.ix_(order, order)]
+    if isinstance(model, Pipeline):
+        transformers, model = model[:-1], model[-1]
+        if len(transformers):
+            X_train, X_holdout = transformers.fit_transform(X_train, Y_train), transformers.transform(X_holdout)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a search compares models as they come
-        model.fit(problem.X_train, problem.Y_train, problem.vectors_train, problem.vectors_holdout, related)
-    scores = model.decision_function(problem.X_holdout, problem.vectors_holdout)
-    return metrics.mean_image_average_precision(problem.Y_holdout, scores)
+        warnings.simplefilter("ignore", ConvergenceWarning)  # an unfinished fit is judged by its score too
+        model.fit(X_train, Y_train, vectors[fold.train_labels], vectors[fold.holdout_labels], related)
+    return scorer(Y_holdout, model.decision_function(X_holdout, vectors[fold.holdout_labels]))

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.preprocessing import normalize
 
 from unseen.ensembles import BackboneKnowledge
-from unseen.evaluation._rows import check_rows
+from unseen.evaluation.protocol import check_rows
 from unseen.experiment._cells import fingerprint
 from unseen.experiment.methods import Method
 from unseen.labels.space import LabelSpace

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from unseen.evaluation import figures
+from unseen.evaluation import plots
 from unseen.evaluation.protocol import ClassSplit, alternating_split, named_split
 from unseen.experiment.reproduce_csv import write_csv_files
 from unseen.experiment.reproduce_data import Loaded, read_data
@@ -95,7 +95,7 @@ def reproduce(
     ValueError
         If a check fails: a row is no top-3 prediction, or unseen annotations reach what is learned on.
     """
-    figures.require_matplotlib()
+    plots.require_matplotlib()
     start, report = time.perf_counter(), reporter or _Silence()
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -153,7 +153,7 @@ def _write(result: Reproduction, folder: Path) -> None:
             (folder / f"{name}.{suffix}").unlink(missing_ok=True)
     for name, part in drawn.items():
         for suffix in ("png", "svg"):
-            figures.save(part.figure, folder / f"{name}.{suffix}")
+            plots.save(part.figure, folder / f"{name}.{suffix}")
     text = build_markdown(result, drawn)
     write_atomically(folder / "results.md", lambda part: part.write_text(text, encoding="utf-8", newline="\n"))
     build_report(result, drawn).save(folder / "report.html")

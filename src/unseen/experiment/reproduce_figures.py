@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from unseen.evaluation.plots import Curve, Panel, curves, intervals, label_grid
 from unseen.experiment.reproduce_result import Reproduction
 from unseen.experiment.reproduce_tables import at, by_curve, change, rounds_of
-from unseen.experiment.study_figures import Curve, Panel, curves, intervals, label_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unseen.evaluation.label_figures import label_map, relation_map
+from unseen.evaluation.plots import label_map, relation_map
 from unseen.labels.diagnosis import FEW, Diagnosis, comparable
 from unseen.labels.relate import Relations
 from unseen.labels.space import LabelSpace

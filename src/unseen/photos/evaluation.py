@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.evaluation.metrics import Summary, mean_average_precision, summary
+from unseen.evaluation.metrics import Summary, label_average_precision, summary
 from unseen.labels.everyday import label_key
 from unseen.photos.tagger import PhotoTagger
 from unseen.photos.training import TrainingSet
@@ -83,7 +83,7 @@ def evaluate_photos(
         generalized=_summary(truth, scores) if seen and unseen else None,
         seen=_summary(truth[:, : len(seen)], scores[:, : len(seen)], only_with_label=True),
         names=tuple(order),
-        average_precision=tuple(map(float, mean_average_precision(truth, scores, return_per_label=True)[1])),
+        average_precision=tuple(map(float, label_average_precision(truth, scores))),
         n_seen=len(seen),
         n_images=len(truth),
         n_trained_on=0 if folder is None else _n_shared(model, data, folder),

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from unseen.evaluation import figures
+from unseen.evaluation import plots
 from unseen.files import write_atomically
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class Report:
     def _figure(self, figure: Figure, caption: str, description: str) -> str:
         self._n_figures += 1
         width = figure.get_figwidth() * 96.0
-        svg = figures.to_svg(figure, description=description or caption, prefix=f"figure-{self._n_figures}-")
+        svg = plots.to_svg(figure, description=description or caption, prefix=f"figure-{self._n_figures}-")
         # A wide figure on a phone is scrolled sideways before its lettering becomes too small to read.
         box = f'<div class="sheet" style="--natural:{width:.0f}px">{svg}</div>'
         return f"<figure>{box}<figcaption>{escape(caption)}</figcaption></figure>"
