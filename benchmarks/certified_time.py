@@ -24,8 +24,8 @@ from benchmarks._timing import arguments, by_turns, learnable, show, write_json
 from benchmarks.row_solvers import with_daqp, with_quadprog
 from benchmarks.voc2007 import read_voc2007
 from unseen.evaluation.protocol import alternating_split, training_view
-from unseen.solvers.dual import SparseDuals, kernel_factor, solve_dual
-from unseen.solvers.images import as_images
+from unseen.solvers.dual import SparseDuals, TrainingImages, kernel_factor, solve_dual
+from unseen.solvers.rows import Rows, row_scale
 
 LEARNING_RATES = (0.01, 0.03, 0.1)
 BATCH = 256
@@ -33,8 +33,8 @@ ADAM_LIMIT = 10.0  # seconds, its evaluations not counted
 
 
 def ours(X, T, K, beta, tol):
-    images = as_images(X, normalize=False)
-    return solve_dual(images, T, K, beta, SparseDuals(*T.shape), np.random.default_rng(0), tol=tol)
+    images = TrainingImages(Rows(X, row_scale(X, False)), T)
+    return solve_dual(images, K, beta, SparseDuals(*T.shape), np.random.default_rng(0), tol=tol)
 
 
 def whole_dual(X, T, K, beta):

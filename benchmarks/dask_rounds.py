@@ -17,11 +17,9 @@ from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_limits
 
 from benchmarks._timing import arguments, learnable, show, write_json
-from unseen.cluster.distributed import DistributedDual
-from unseen.cluster.fit import spread
-from unseen.cluster.partitions import Advanced, LabelKernel, Partition, Report, advance, ascend, restored
-from unseen.solvers.dual import SparseDuals, kernel_factor, solve_dual
-from unseen.solvers.images import as_images
+from unseen.cluster.fit import ClusterDual, LabelKernel, advance, ascend, spread, start_round
+from unseen.solvers.dual import SparseDuals, TrainingImages, kernel_factor, solve_dual
+from unseen.solvers.rows import Rows, row_scale
 
 SHAPE = (8_000, 512, 50, 25)  # images, features, seen labels, rank
 BETA = 5.0
@@ -36,17 +34,17 @@ def received(dask_worker):
 
 
 def local(X, T, K, tol: float):
-    duals, images = SparseDuals(*T.shape), as_images(X, normalize=True, part_size=-(-len(X) // 2))
+    duals, images = SparseDuals(*T.shape), TrainingImages(Rows(X, row_scale(X, True)), T)
     start = time.perf_counter()
-    solution = solve_dual(images, T, K, BETA, duals, np.random.default_rng(0), tol=tol)
+    solution = solve_dual(images, K, BETA, duals, np.random.default_rng(0), tol=tol)
     return solution, time.perf_counter() - start
 
 
 def on_cluster(client, X, T, K, tol: float):
-    parts, _ = spread(X, (T > 0).astype(np.int8), normalize=True)
-    DistributedDual(parts, BETA, 0).solve(K, 0.5)  # compiles on the workers
+    parts, _ = spread(X, (T > 0).astype(np.int8), normalize=True, part_size=-(-len(X) // 2))
+    ClusterDual(parts, BETA, np.random.default_rng(0)).solve(K, 0.5)  # compiles on the workers
     client.run(forget)
-    dual = DistributedDual(parts, BETA, 0)
+    dual = ClusterDual(parts, BETA, np.random.default_rng(0))
     start = time.perf_counter()
     solution = dual.solve(K, tol)
     seconds = time.perf_counter() - start
@@ -57,20 +55,20 @@ def cost(n: int, d: int, n_labels: int, rank: int):
     """Microseconds a row of the third round of one part, and seconds for the factor of a label kernel."""
     X, T, K = learnable(n, d, n_labels, rank)
     kernel = LabelKernel(random_factor(n_labels, rank))
-    part = Partition(as_images(X, normalize=True), T)
-    last = restored(*[SparseDuals(*T.shape).tocsr()] * 2)
-    V = Advanced(np.zeros((d, rank + 1), dtype=np.float32), Report(1.0, np.inf))
+    part = TrainingImages(Rows(X, row_scale(X, True)), T)
+    last = start_round(part, SparseDuals(*T.shape).tocsr())
+    V = np.zeros((d, rank + 1), dtype=np.float32)
     kernel.K  # noqa: B018 - made once a worker and iteration
     for k in range(3):
         start = time.thread_time()
         last = ascend(part, last, [0, k], 1.0, V, kernel, BETA, 1.0, 0.0 if k == 0 else 0.5, 1e-3)
         seconds = time.thread_time() - start
-        V = advance(V, [last.move], BETA)
+        V, _ = advance(V, [last.move], BETA)
     start = time.perf_counter()
     kernel_factor(K)
     return {
         "labels": n_labels, "features": d, "rank": rank, "us a row": 1e6 * seconds / n,
-        "duals an image": last.after.tocsr().nnz / n,
+        "duals an image": last.after.nnz / n,
         "s of factor": time.perf_counter() - start,
     }  # fmt: skip
 

@@ -16,7 +16,7 @@ from numba import njit
 from threadpoolctl import threadpool_limits
 
 from benchmarks._timing import arguments, by_turns, show, write_json
-from unseen.solvers.row import make_scratch, solve_row
+from unseen.solvers.row_kernels import make_scratch, solve_row
 
 SIZES = (10, 81, 200, 925)
 POSITIVES = 3

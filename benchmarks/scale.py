@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks._timing import arguments, show, write_json
 from unseen import TAEP
-from unseen.solvers.mapped import CHUNK, advise
+from unseen.solvers.rows import CHUNK, advise
 
 LABELS_AN_IMAGE = 2.4
 

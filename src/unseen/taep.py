@@ -15,14 +15,11 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from unseen.base import Matrix, TrainingProblem, ZeroShotTagger
-from unseen.cluster.distributed import DistributedProblem, Parts
-from unseen.cluster.fit import spread
+from unseen.cluster.fit import ClusterDual, Parts, spread
 from unseen.cluster.score import is_dask, known_rows
 from unseen.explanation import Explanation, Part
-from unseen.solvers.images import as_images, row_scale
-from unseen.solvers.mapped import check_mapped, is_mapped_matrix
+from unseen.solvers.dual import DualProblem, LocalDual, TrainingImages
 from unseen.solvers.projection import (
-    LocalProblem,
     ProjectionFit,
     ProjectionProblem,
     Start,
@@ -31,7 +28,7 @@ from unseen.solvers.projection import (
     solve_convex,
 )
 from unseen.solvers.regulariser import projection_regulariser
-from unseen.solvers.team import Team
+from unseen.solvers.rows import Rows, is_mapped_matrix, read_chunks, row_scale
 from unseen.validation import Annotations, check_choice, check_count, check_flag, check_generator, check_number
 
 
@@ -82,8 +79,8 @@ class TAEP(ZeroShotTagger):
         "low" keeps a memory-mapped X (C-contiguous float32 or float64) in its file: chunks of 4096 images are read
         in random order, and their images visited in random order, instead of all images in random order.
     engine : {"local", "dask"}, default="local"
-        "dask" trains on the workers of the current Dask client; a Dask array or data frame as X does so anyway. The
-        certificate is the same and holds whatever happens to the workers; the solution differs within it, from
+        "dask" trains on the workers of the current Dask client; a Dask array or data frame as X does so anyway.
+        The certificate is the same and holds whatever happens to the workers; the solution differs within it, from
         run to run too, since the bits of a product depend on the machine and the layout of its operands.
     part_size : int, default=25000
         With Dask: images per part, the unit of work of a thread. More parts run at once and need more rounds.
@@ -236,9 +233,9 @@ class TAEP(ZeroShotTagger):
     def _fit(self, problem: TrainingProblem) -> None:
         rng = check_generator(self.random_state)
         # Threads visit different images; inside the products of a sweep, which are small, they would only wait.
-        with threadpool_limits(limits=1), Team(_n_threads(self.n_jobs)) as team:
-            task, basis = self._task(problem, team)
-            fit = self._solve(task, rng, self._earlier_fit((problem.X.shape[0], len(task.C)), basis))
+        with threadpool_limits(limits=1):
+            task, basis, duals = self._task(problem, rng)
+            fit = self._solve(task, duals, self._earlier_fit((problem.X.shape[0], len(task.C)), basis))
             self._store(task, basis, fit)
         if fit.relative_gap > self.tol:
             advice = (
@@ -255,8 +252,11 @@ class TAEP(ZeroShotTagger):
                 stacklevel=3,
             )
 
-    def _task(self, problem: TrainingProblem, team: Team) -> tuple[ProjectionProblem, Matrix]:
-        """The optimisation problem in coordinates of the span of the label vectors, and the basis of that span."""
+    def _task(
+        self, problem: TrainingProblem, rng: np.random.Generator
+    ) -> tuple[ProjectionProblem, Matrix, DualProblem]:
+        """The problem in coordinates of the span of the label vectors, the basis of that span, and the duals."""
+        images = self._training_images(problem)
         beta = check_number(self.beta, "beta", strict=True)
         scaling = check_choice(self.scaling, "scaling", ("scale-free", "paper"))
         most = 1e6 if scaling == "scale-free" else 1e12  # beyond, the regulariser is all there is
@@ -271,15 +271,18 @@ class TAEP(ZeroShotTagger):
             )
         basis, C = _span(np.vstack([problem.seen, problem.unseen]))
         null = n_dims - C.shape[1]
-        n_images = _n_annotated(problem) if scaling == "scale-free" else None
+        n_images = images.annotated_weight if scaling == "scale-free" else None
         B = projection_regulariser(
             C, n_seen, problem.relations, gamma=gamma, lam=lam, rank=rank, null=null, n_images=n_images
         )
+        duals = ClusterDual(images, beta, rng) if isinstance(images, Parts) else LocalDual(images, beta, rng)
+        return ProjectionProblem(C[:n_seen], B, beta, rank, null), basis, duals
+
+    def _training_images(self, problem: TrainingProblem) -> TrainingImages | Parts:
         if isinstance(problem.X, Parts):
-            return DistributedProblem(C[:n_seen], B, beta, rank, null, problem.X), basis
-        in_file = self.memory == "low" and is_mapped_matrix(problem.X)
-        images = as_images(problem.X, normalize=self.normalize_, team=team, in_memory=not in_file)
-        return LocalProblem(C[:n_seen], B, beta, rank, null, images, problem.T), basis
+            return problem.X
+        rows = Rows(problem.X, row_scale(problem.X, self.normalize_), _n_threads(self.n_jobs))
+        return TrainingImages(rows, problem.T)
 
     def _earlier_fit(self, shape: tuple[int, int], basis: Matrix) -> Start | None:
         """Where the last fit ended, in coordinates of the present label vectors; None for a start from nothing.
@@ -293,15 +296,15 @@ class TAEP(ZeroShotTagger):
         root = basis.T @ self.projection_
         return Start(root @ root.T, self.duals_)
 
-    def _solve(self, task: ProjectionProblem, rng: np.random.Generator, start: Start | None) -> ProjectionFit:
+    def _solve(self, task: ProjectionProblem, duals: DualProblem, start: Start | None) -> ProjectionFit:
         solver = check_choice(self.solver, "solver", ("convex", "rounded", "alternating"))
         options: dict[str, Any] = {
             "tol": self.tol, "max_iter": self.max_iter, "progress": _report if self.verbose else None
         }  # fmt: skip
         if solver == "alternating":
-            return solve_alternating(task, rng, **options)
-        fit = solve_convex(task, rng, start=start, **options)
-        return round_to_rank(task, fit, rng, tol=self.tol) if solver == "rounded" else fit
+            return solve_alternating(task, duals, **options)
+        fit = solve_convex(task, duals, start=start, **options)
+        return round_to_rank(task, fit, tol=self.tol) if solver == "rounded" else fit
 
     def _check_data(self, X: Any, Y: Any) -> tuple[Any, Annotations]:
         if check_choice(self.engine, "engine", ("local", "dask")) == "local" and not is_dask(X):
@@ -331,7 +334,9 @@ class TAEP(ZeroShotTagger):
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:
         is_low = check_choice(self.memory, "memory", ("full", "low")) == "low"
         if is_low and is_mapped_matrix(X):
-            return check_mapped(self, X, reset=reset)
+            for rows, chunk in read_chunks(X):
+                validate_data(self, chunk, reset=reset and rows.start == 0, dtype=[np.float64, np.float32])
+            return X
         return super()._check_images(X, reset=reset)
 
     def _store(self, task: ProjectionProblem, basis: Matrix, fit: ProjectionFit) -> None:
@@ -339,7 +344,7 @@ class TAEP(ZeroShotTagger):
         kept = weights > 1e-9
         root = vectors[:, kept] * np.sqrt(weights[kept])
         self.duals_ = fit.duals.tocsr()
-        self.moments_ = np.ascontiguousarray(fit.duals.moments().sums.T / task.beta)
+        self.moments_ = np.ascontiguousarray(fit.duals.moments()[1].T / task.beta)
         self.projection_ = basis @ root
         self.visual_projection_ = self.moments_ @ (task.C @ root)
         self.threshold_weights_ = -self.moments_.sum(axis=1)
@@ -369,13 +374,6 @@ class TAEP(ZeroShotTagger):
         product = np.asarray(X @ weights.astype(X.dtype), dtype=np.float64)
         product *= row_scale(X, self.normalize_)[:, None]
         return product
-
-
-def _n_annotated(problem: TrainingProblem) -> int:
-    """Number of images of which anything is known."""
-    if isinstance(problem.X, Parts):
-        return problem.X.n_annotated
-    return int(np.count_nonzero(problem.T.any(axis=1)))
 
 
 def _n_threads(n_jobs: int | None) -> int:

@@ -3,16 +3,19 @@
 import cvxpy as cp
 import numpy as np
 
-from unseen.solvers.images import as_images
-from unseen.solvers.projection import LocalProblem
+from unseen.solvers.dual import LocalDual, SparseDuals, TrainingImages, solve_dual
+from unseen.solvers.projection import ProjectionProblem
+from unseen.solvers.rows import Rows, row_scale
+
+
+def as_images(X, T, weights=None, *, normalize=False, n_threads=1):
+    return TrainingImages(Rows(X, row_scale(X, normalize), n_threads), T, weights)
 
 
 def random_targets(rng, n, n_labels):
     """Targets of pure chance with unknown entries; among them images of positives only and of negatives only."""
     T = rng.choice(np.array([-1, 0, 1], dtype=np.int8), size=(n, n_labels), p=[0.6, 0.1, 0.3])
     T[0], T[1] = 1, -1
-    T[2] = -1
-    T[2, rng.integers(n_labels)] = 1
     return T
 
 
@@ -24,48 +27,62 @@ def learnable_targets(rng, X, C):
 
 
 def random_problem(
-    seed, *, n=40, d=5, n_seen=5, n_unseen=0, n_dims=4, rank=None, beta=None, regulariser=0.0, learnable=False
+    seed, *, n=40, d=5, n_seen=5, n_dims=4, rank=None, beta=None, regulariser=0.0, learnable=False, weighted=False
 ):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     X[3] = 0.0
-    C = rng.standard_normal((n_seen + n_unseen, n_dims))
-    B = rng.standard_normal((n_dims, n_dims))
-    return LocalProblem(
-        images=as_images(X, normalize=False),
-        T=learnable_targets(rng, X, C[:n_seen]) if learnable else random_targets(rng, n, n_seen),
-        C=C[:n_seen],
-        B=regulariser * (B + B.T),
-        beta=float(10.0 ** rng.uniform(-1, 2)) if beta is None else beta,
-        rank=rank or n_dims,
-        null=0,
-    )
+    C, B = rng.standard_normal((n_seen, n_dims)), rng.standard_normal((n_dims, n_dims))
+    T = learnable_targets(rng, X, C) if learnable else random_targets(rng, n, n_seen)
+    beta = float(10.0 ** rng.uniform(-1, 2)) if beta is None else beta
+    weights = np.where(rng.random(n) < 0.2, 0.0, rng.uniform(0, 3, n)) if weighted else None
+    return ProjectionProblem(C, regulariser * (B + B.T), beta, rank or n_dims, 0), as_images(X, T, weights)
 
 
-def _losses(scores, T):
+def start(images, problem, seed=0):
+    return LocalDual(images, problem.beta, np.random.default_rng(seed))
+
+
+def solve_at(problem, images, P, *, tol, duals=None, seed=0, max_epochs=20_000):
+    """Solution and duals for one projection."""
+    duals = duals or SparseDuals(*images.T.shape)
+    K, rng = problem.label_kernel(P), np.random.default_rng(seed)
+    return solve_dual(images, K, problem.beta, duals, rng, tol=tol, max_epochs=max_epochs), duals
+
+
+def assert_feasible(psi, images):
+    """Entries have the signs of their targets, and each side sums to at most the weight of its image."""
+    assert np.all(psi * images.T >= 0)
+    assert not psi[images.T == 0].any()
+    for side in (1, -1):
+        sums = np.where(side == images.T, side * psi, 0.0).sum(axis=1)
+        assert np.all(sums <= images.weights * (1 + 1e-9))
+
+
+def _losses(scores, images):
     terms = []
-    for i in range(T.shape[0]):
+    for i in np.flatnonzero(images.weights):
         for side in (1, -1):
-            members = np.flatnonzero(T[i] == side)
+            members = np.flatnonzero(images.T[i] == side)
             if len(members):
-                terms.append(cp.max(cp.pos(1 - side * scores[i, members])))
+                terms.append(images.weights[i] * cp.max(cp.pos(1 - side * scores[i, members])))
     return cp.sum(cp.hstack(terms))
 
 
-def optimum_at_fixed_kernel(problem, P):
+def optimum_at_fixed_kernel(problem, images, P):
     """Optimal value of the primal for one projection."""
-    X, A = problem.images.X, np.linalg.cholesky(problem.label_kernel(P) + 1e-13 * np.eye(len(problem.C)))
+    X, A = images.rows.X, np.linalg.cholesky(problem.label_kernel(P) + 1e-13 * np.eye(len(problem.C)))
     V = cp.Variable((X.shape[1], A.shape[1]))
-    cost = _losses(X @ V @ A.T, problem.T) + 0.5 * problem.beta * cp.sum_squares(V)
+    cost = _losses(X @ V @ A.T, images) + 0.5 * problem.beta * cp.sum_squares(V)
     return cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL)
 
 
-def optimum_over_projections(problem):
+def optimum_over_projections(problem, images):
     """Optimal value over W, W0 and P of the Fantope jointly: ``|W P^-1/2|^2`` is jointly convex in (W, P)."""
-    X, C, k = problem.images.X, problem.C, problem.C.shape[1]
+    X, C, k = images.rows.X, problem.C, problem.C.shape[1]
     W, W0, P = cp.Variable((X.shape[1], k)), cp.Variable((X.shape[1], 1)), cp.Variable((k, k), symmetric=True)
     energy = sum(cp.matrix_frac(W[i, :], P) for i in range(X.shape[1])) + cp.sum_squares(W0)
-    cost = _losses(X @ W @ C.T - (X @ W0) @ np.ones((1, len(C))), problem.T)
+    cost = _losses(X @ W @ C.T - (X @ W0) @ np.ones((1, len(C))), images)
     cost += 0.5 * problem.beta * energy + cp.trace(problem.B @ P)
     limits = [P >> 0, np.eye(k) - P >> 0, cp.trace(P) == problem.rank]
     return cp.Problem(cp.Minimize(cost), limits).solve(solver=cp.CLARABEL)

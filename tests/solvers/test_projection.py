@@ -2,25 +2,22 @@
 
 import numpy as np
 import pytest
-from tests.solvers.problems import optimum_over_projections, random_problem
+from tests.solvers.problems import optimum_over_projections, random_problem, solve_at, start
 
-from unseen.solvers.dual import SparseDuals, solve_dual
 from unseen.solvers.projection import round_to_rank, solve_alternating, solve_convex
 
 
-def objective_of(problem, P, tol=1e-6):
-    duals, rng = SparseDuals(*problem.T.shape), np.random.default_rng(0)
-    solution = solve_dual(
-        problem.images, problem.T, problem.label_kernel(P), problem.beta, duals, rng, tol=tol, max_epochs=5000
-    )
-    return solution.primal + np.vdot(P, problem.B)
+def objective_of(problem, images, P, tol=1e-6):
+    return solve_at(problem, images, P, tol=tol)[0].primal + np.vdot(P, problem.B)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_convex_optimum_equals_a_joint_convex_program(seed):
-    problem = random_problem(seed, n=25, d=4, n_seen=4, n_dims=3, rank=1 + seed % 2, beta=1.0, regulariser=0.3)
-    fit = solve_convex(problem, np.random.default_rng(0), tol=1e-4, max_iter=300)
-    optimum = optimum_over_projections(problem)
+    problem, images = random_problem(
+        seed, n=25, d=4, n_seen=4, n_dims=3, rank=1 + seed % 2, beta=1.0, regulariser=0.3, weighted=seed >= 4
+    )
+    fit = solve_convex(problem, start(images, problem), tol=1e-4, max_iter=300)
+    optimum = optimum_over_projections(problem, images)
     assert fit.objective == pytest.approx(optimum, rel=2e-4)
     assert fit.lower_bound <= optimum * (1 + 1e-6) <= fit.objective * (1 + 2e-6)
     assert fit.relative_gap <= 1e-4
@@ -29,32 +26,30 @@ def test_convex_optimum_equals_a_joint_convex_program(seed):
 @pytest.mark.parametrize("order", range(4))
 def test_the_certificate_does_not_depend_on_the_order_of_the_images(order):
     # The optimum lies next to an edge of the Fantope, where g is steep.
-    problem = random_problem(5, n=25, d=4, n_seen=4, n_dims=3, rank=2, beta=1.0, regulariser=0.3)
-    assert solve_convex(problem, np.random.default_rng(order), tol=1e-4, max_iter=100).relative_gap <= 1e-4
+    problem, images = random_problem(5, n=25, d=4, n_seen=4, n_dims=3, rank=2, beta=1.0, regulariser=0.3)
+    assert solve_convex(problem, start(images, problem, order), tol=1e-4, max_iter=100).relative_gap <= 1e-4
 
 
 @pytest.mark.parametrize("regulariser", [0.0, 1.0])
 def test_objective_never_rises_and_the_bound_holds_for_every_projection(regulariser):
-    problem = random_problem(
-        21, n=60, d=12, n_seen=6, n_unseen=3, n_dims=7, rank=2, beta=1.0, regulariser=regulariser
-    )
-    fit = solve_convex(problem, np.random.default_rng(0), tol=1e-3, max_iter=200)
+    problem, images = random_problem(21, n=60, d=12, n_seen=6, n_dims=7, rank=2, beta=1.0, regulariser=regulariser)
+    fit = solve_convex(problem, start(images, problem), tol=1e-3, max_iter=200)
     assert fit.relative_gap <= 1e-3
     assert np.all(np.diff(fit.trace) <= 1e-12 * np.abs(fit.trace[:-1]))
     rng = np.random.default_rng(1)
-    for _ in range(200):
+    for _ in range(50):
         U = np.linalg.qr(rng.standard_normal((7, 2)))[0]
         # A loose solve gives a primal value above g: the bound must lie below even the exact one, D.
-        assert fit.lower_bound <= objective_of(problem, U @ U.T, tol=1e-3)
-    alternating = solve_alternating(problem, np.random.default_rng(0), tol=1e-3, max_iter=20)
+        assert fit.lower_bound <= objective_of(problem, images, U @ U.T, tol=1e-3)
+    alternating = solve_alternating(problem, start(images, problem), tol=1e-3, max_iter=20)
     assert fit.lower_bound <= min(alternating.trace)
     assert alternating.lower_bound <= fit.objective
 
 
 def test_alternation_cycles_below_full_rank_and_the_convex_solver_does_not():
-    problem = random_problem(0, n=100, d=20, n_seen=6, n_dims=6, rank=2, beta=1.0, learnable=True)
-    alternating = solve_alternating(problem, np.random.default_rng(0), tol=1e-4, max_iter=30)
-    convex = solve_convex(problem, np.random.default_rng(0), tol=1e-3, max_iter=200)
+    problem, images = random_problem(0, n=100, d=20, n_seen=6, n_dims=6, rank=2, beta=1.0, learnable=True)
+    alternating = solve_alternating(problem, start(images, problem), tol=1e-4, max_iter=30)
+    convex = solve_convex(problem, start(images, problem), tol=1e-3, max_iter=200)
     later = np.array(alternating.trace[10:])
     assert np.ptp(later) > 0.01 * later.min()  # still moving after ten iterations
     assert np.any(np.diff(later) > 0)
@@ -63,34 +58,31 @@ def test_alternation_cycles_below_full_rank_and_the_convex_solver_does_not():
 
 @pytest.mark.parametrize("solve", [solve_convex, solve_alternating])
 def test_at_full_rank_both_solvers_find_the_one_projection(solve):
-    problem = random_problem(4, n=40, n_seen=5, n_dims=3, rank=3)
-    fit = solve(problem, np.random.default_rng(0), tol=1e-5, max_iter=20)
+    problem, images = random_problem(4, n=40, n_seen=5, n_dims=3, rank=3)
+    fit = solve(problem, start(images, problem), tol=1e-5, max_iter=20)
     np.testing.assert_allclose(fit.P, np.eye(3), atol=1e-9)
-    assert fit.objective == pytest.approx(objective_of(problem, np.eye(3), tol=1e-6), rel=2e-5)
+    assert fit.objective == pytest.approx(objective_of(problem, images, np.eye(3)), rel=2e-5)
 
 
 def test_rounding_gives_a_projector_above_the_bound():
-    problem = random_problem(6, n=50, d=8, n_seen=6, n_dims=5, rank=2, beta=1.0)
-    convex = solve_convex(problem, np.random.default_rng(0), tol=1e-3, max_iter=200)
-    rounded = round_to_rank(problem, convex, np.random.default_rng(0), tol=1e-3)
+    problem, images = random_problem(6, n=50, d=8, n_seen=6, n_dims=5, rank=2, beta=1.0)
+    convex = solve_convex(problem, start(images, problem), tol=1e-3, max_iter=200)
+    rounded = round_to_rank(problem, convex, tol=1e-3)
     np.testing.assert_allclose(rounded.P @ rounded.P, rounded.P, atol=1e-10)
     assert np.trace(rounded.P) == pytest.approx(2)
     assert rounded.objective >= convex.lower_bound
-    assert rounded.objective == pytest.approx(objective_of(problem, rounded.P), rel=2e-3)
+    assert rounded.objective == pytest.approx(objective_of(problem, images, rounded.P), rel=2e-3)
 
 
 def test_alternation_is_the_printed_algorithm():
     """Psi to optimality, then U = top-r eigenvectors of S: replayed here with plain matrices."""
-    problem = random_problem(13, n=30, d=6, n_seen=5, n_dims=4, rank=2, beta=2.0, regulariser=0.2)
-    fit = solve_alternating(problem, np.random.default_rng(0), tol=1e-6, max_iter=4)
-    X, C, P = problem.images.X, problem.C, np.zeros((4, 4))
+    problem, images = random_problem(13, n=30, d=6, n_seen=5, n_dims=4, rank=2, beta=2.0, regulariser=0.2)
+    fit = solve_alternating(problem, start(images, problem), tol=1e-6, max_iter=4)
     # U = 0 makes all labels alike and Psi far from unique: replay from the same duals in the same order.
-    duals, rng = SparseDuals(*problem.T.shape), np.random.default_rng(0)
+    X, C, P, duals = images.rows.X, problem.C, np.zeros((4, 4)), start(images, problem)
     replayed = []
     for _ in range(5):
-        K = problem.label_kernel(P)
-        solution = solve_dual(problem.images, problem.T, K, problem.beta, duals, rng, tol=1e-7)
-        replayed.append(solution.primal + np.vdot(P, problem.B))
+        replayed.append(duals.solve(problem.label_kernel(P), 1e-7).primal + np.vdot(P, problem.B))
         psi = duals.tocsr().toarray()
         S = C.T @ psi.T @ X @ X.T @ psi @ C / (2 * problem.beta) - problem.B
         U = np.linalg.eigh(S)[1][:, -2:]

@@ -14,8 +14,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from unseen.solvers.images import row_scale
-from unseen.solvers.mapped import CHUNK
+from unseen.solvers.rows import CHUNK, row_scale
 
 Matrix = NDArray[np.float64]
 Targets = NDArray[np.int8]

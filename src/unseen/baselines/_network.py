@@ -59,7 +59,7 @@ def train_network(
     by their contents, so that nothing depends on their places.
     """
     torch = import_torch()
-    images, n_features, rank = problem.images, problem.images.n_features, problem.C.shape[1]
+    images, n_features, rank = problem.images, problem.images.shape[1], problem.C.shape[1]
     reach = np.sqrt(n_features)  # features of unit size suit the usual first weights
     first = rng.standard_normal((n_features, n_hidden)) * np.sqrt(2.0) / reach
     second = rng.standard_normal((n_hidden, n_hidden)) * np.sqrt(2.0 / n_hidden)

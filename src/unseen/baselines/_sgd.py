@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unseen.base import Matrix
 from unseen.baselines._ranking_kernels import descend_csr, descend_dense, total_pair_loss
-from unseen.solvers.images import DenseImages, SparseImages, row_scale
+from unseen.solvers.rows import Rows, row_scale
 
 BLOCK = 16  # images in one step
 PARTS = 5  # equal parts of the descent; maps are pruned after each but the last
@@ -25,7 +24,7 @@ START = 0.01  # size of the random scores to begin with: what tells the maps apa
 class RankingProblem(NamedTuple):
     """What is minimised, in units where the median lengths of an image and of a label are 1."""
 
-    images: DenseImages | SparseImages
+    images: Rows
     T: NDArray[np.int8]
     rows: NDArray[np.int64]  # images with a positive and a negative label
     C: Matrix  # coordinates of the seen labels in the orthonormal `basis` (n_dims, rank) of their span
@@ -52,9 +51,7 @@ def ranking_problem(
     scale = row_scale(X, normalize)
     length = 1.0 if normalize or not len(rows) else float(np.median(1.0 / row_scale(X, True)[rows]))
     C, basis, label_length = label_coordinates(seen)
-    wrap = SparseImages if sp.issparse(X) else DenseImages
-    images = wrap(X, scale / length)
-    return RankingProblem(images, T, rows, C, basis, length, label_length, alpha, worst)
+    return RankingProblem(Rows(X, scale / length), T, rows, C, basis, length, label_length, alpha, worst)
 
 
 def paired_rows(T: NDArray[np.int8]) -> NDArray[np.int64]:
@@ -81,7 +78,7 @@ def descend(
     verbose: int = 0,
 ) -> RankingFit:
     """Run ``max_iter`` epochs, the step falling linearly to 0; without pairs the maps are zero."""
-    n_features, rank = problem.images.n_features, problem.C.shape[1]
+    n_features, rank = problem.images.shape[1], problem.C.shape[1]
     if not len(problem.rows):
         n_maps = 1 if prune else n_maps
         return RankingFit(np.zeros((n_maps, n_features, rank)), np.full(n_maps, 1.0 / n_maps), np.zeros(max_iter))
@@ -120,7 +117,7 @@ def objective(problem: RankingProblem, V: NDArray[Any]) -> tuple[float, Matrix]:
 
 def order_by_contents(problem: RankingProblem, rng: np.random.Generator) -> NDArray[np.int64]:
     """Rows that have pairs, sorted by a random projection of their features and labels."""
-    images, direction = problem.images, rng.standard_normal((problem.images.n_features, 1))
+    images, direction = problem.images, rng.standard_normal((problem.images.shape[1], 1))
     keys = np.concatenate([np.ravel(Z) for _, Z in images.project(direction)]).astype(np.float64)
     keys += problem.T @ (problem.C @ (problem.basis.T @ rng.standard_normal(len(problem.basis))))
     return problem.rows[np.argsort(keys[problem.rows], kind="stable")]
@@ -128,14 +125,14 @@ def order_by_contents(problem: RankingProblem, rng: np.random.Generator) -> NDAr
 
 def _start(problem: RankingProblem, rng: np.random.Generator, n_maps: int) -> NDArray[Any]:
     """Small random maps; drawn in all dimensions, so that they do not depend on the basis of the span."""
-    n_features, n_dims = problem.images.n_features, len(problem.basis)
+    n_features, n_dims = problem.images.shape[1], len(problem.basis)
     drawn = [START * rng.standard_normal((n_features, n_dims)) @ problem.basis for _ in range(n_maps)]
     return np.ascontiguousarray(np.hstack(drawn), dtype=problem.images.dtype)
 
 
 def _pass(problem: RankingProblem, order: NDArray[np.int64], steps: Matrix, V: NDArray[Any]) -> None:
     images, rest = problem.images, (problem.T, problem.C, order, steps, problem.alpha, problem.worst, V)
-    if isinstance(images, SparseImages):
+    if images.is_sparse:
         descend_csr(images.X.data, images.X.indices, images.X.indptr, images.scale, *rest)
     else:
         descend_dense(images.X, images.scale, *rest)

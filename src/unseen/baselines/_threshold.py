@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from unseen.base import Matrix, TrainingProblem
 from unseen.baselines._linear import Ridge, known_images
 from unseen.baselines._scored import ScoredTagger
-from unseen.solvers.images import row_scale
+from unseen.solvers.rows import row_scale
 
 MARGIN = 1.0  # distance of the threshold from the labels of an image that has labels on one side only
 PENALTY = 1e-3  # of the regression, relative to the sum of the squared lengths of the images

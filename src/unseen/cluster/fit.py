@@ -1,108 +1,114 @@
-"""Training images for a Dask cluster, in parts that are validated where they are."""
+"""Training on the workers of a Dask cluster: rounds of CoCoA+, with the true duality gap.
+
+The images are cut into parts that stay on the workers, with their duals. CoCoA+ splits the dual by rows: in a
+round every part k ascends, from a common V, on the model
+
+    ``<dPsi, T> - beta <V, dV_k> - sigma beta/2 |dV_k|^2``,   ``dV_k = X_k' dPsi_k A / beta``,
+
+which is the common dual but for the products of different parts, for which ``sigma`` stands. It is the same row
+problem with ``beta / sigma`` in place of beta, so the same ascent solves it: its V moves by ``sigma dV_k``. With
+``sigma`` the number of parts the sum of all moves never overshoots, but where parts pull in opposite directions it
+creeps. So a part goes on along the way it took since the round before (Nesterov's momentum), as far as the caps
+allow.
+
+Each step is a Dask task without side effects, and the client receives only summary statistics: when a worker is
+lost, Dask repeats the tasks whose results it held. The client copies the duals every `CHECKPOINT_EVERY` rounds, so
+that no more than these rounds are repeated.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from itertools import pairwise
+from operator import add, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from unseen.cluster.distributed import Parts
-from unseen.cluster.partitions import Partition, writeable
 from unseen.cluster.score import current_client, is_dask, known_rows
-from unseen.solvers.dual import least_scale
-from unseen.solvers.images import as_images
-from unseen.validation import Annotations, axis_names, check_annotations, check_targets
+from unseen.solvers.dual import (
+    Ascent,
+    DualProblem,
+    DualSolution,
+    SparseDuals,
+    TrainingImages,
+    kernel_factor,
+    loss,
+    row_problems,
+    within_caps,
+)
+from unseen.solvers.rows import Floats, Rows, row_scale
+from unseen.validation import Annotations, Matrix, axis_names, check_annotations, check_targets
 
-Targets = NDArray[np.int8]
+Future = Any  # of distributed, an extra
+
+CHECK_EVERY = 5  # rounds between true gaps while the running estimate is still above the tolerance
+CHECKPOINT_EVERY = 20
+MAX_ROUNDS = 1000
+FAN_IN = 8  # terms that one task adds
 
 
-class _Blocks(NamedTuple):
-    """Consecutive rows of a matrix, in memory here or futures, and how many each has."""
+@dataclass(frozen=True)
+class Parts:
+    """Training images on the workers: futures of `TrainingImages`."""
 
-    blocks: list[Any]
-    sizes: list[int]
-
-
-class _Summary(NamedTuple):
-    """What the client has to know of a part."""
-
-    n_images: int
-    n_annotated: int
+    client: Any
+    futures: list[Future]
+    homes: list[str | None]  # the worker of each part
+    sizes: list[int]  # images of each part
+    n_features: int
+    n_seen: int
+    dtype: np.dtype[Any]
+    total_weight: float
+    annotated_weight: float
     least_scale: float
-    n_positive: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of images and of features."""
+        return sum(self.sizes), self.n_features
 
 
-def spread(X: Any, Y: Any, *, normalize: bool, part_size: int) -> tuple[Parts, Annotations]:
-    """Put images and targets on the workers of the current cluster, in parts of about ``part_size`` images.
+def spread(X: Any, Y: Any, *, normalize: bool, part_size: int, weights: Any = None) -> tuple[Parts, Annotations]:
+    """Put images, targets and weights on the workers of the current cluster, in parts of about ``part_size`` rows.
 
-    X is a validated matrix of this machine, or a Dask array as `known_rows` returns it. The targets that are
-    returned are those of no image: the others are on the workers.
+    X is a validated matrix of this machine, or a Dask array as `known_rows` returns it; weights are a NumPy or
+    Dask vector, or None. The annotations that are returned have no rows: those are on the workers.
     """
     client = current_client()
     if not client.nthreads():
         raise ValueError("engine: the Dask cluster has no workers. Wait for some: client.wait_for_workers(1)")
-    # Parts follow from the data and the parameter alone: workers come and go.
-    n_parts = max(-(-X.shape[0] // part_size), 1)
-    images = _dask_blocks(client, X) if is_dask(X) else _cut(X, _even(X.shape[0], n_parts))
-    n_images = sum(images.sizes)
+    n_images = X.shape[0]
     if n_images == 0:
         raise ValueError("X: it has no rows. Pass at least one image.")
-    Y, annotations = _check_targets(Y, n_images)
-    targets = _dask_blocks(client, Y.rechunk((tuple(images.sizes), -1))) if is_dask(Y) else _cut(Y, images.sizes)
+    T, annotations = _targets(Y, n_images)
+    # Parts follow from the data and the parameter alone: workers come and go.
+    edges = np.linspace(0, n_images, -(-n_images // part_size) + 1).astype(int)
     dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
-    # Parts of a matrix of this machine go to the workers in turn; those of Dask stay where Dask has put them.
-    workers = [] if is_dask(X) else list(client.nthreads())
-    starts = np.cumsum([0, *images.sizes])
+    weights = np.ones(n_images) if weights is None else weights
+    # Parts of a matrix of this machine go to the workers in turn; those of Dask stay where Dask puts them.
+    workers = [None] if is_dask(X) else list(client.nthreads())
     futures = [
-        _submit(
-            client, workers[k % len(workers)] if workers else None, make_part, [images.blocks[b] for b in group],
-            [targets.blocks[b] for b in group], is_dask(Y), int(starts[group[0]]), normalize, dtype,
-        )
-        for k, group in enumerate(_grouped(images.sizes, n_parts))
-    ]  # fmt: skip
-    summaries = client.gather(client.map(_summary, futures, pure=False))
-    holders = client.who_has(futures)  # in an order of its own
+        _submit(client, workers[k % len(workers)], make_part, *blocks, int(edges[k]), normalize, dtype)
+        for k, blocks in enumerate(zip(*(_cut(client, array, edges) for array in (X, T, weights)), strict=True))
+    ]
+    summaries = np.array(client.gather(client.map(_summary, futures, pure=False)))
+    n_positive, *sums = summaries.sum(axis=0)
+    if n_positive == 0:
+        check_targets(np.zeros((1, 1)), "Y")  # raises: there is nothing to learn
+    holders = client.who_has(futures)
     homes = [min(holders[future.key], default=None) for future in futures]
-    if not any(summary.n_positive for summary in summaries):
-        check_targets(np.zeros((1, 1)), "Y")  # says that there is nothing to learn
-    n_seen = annotations.T.shape[1]
-    parts = Parts(
-        client, futures, homes, [summary.n_images for summary in summaries], X.shape[1], n_seen, dtype,
-        sum(summary.n_annotated for summary in summaries), sum(summary.least_scale for summary in summaries),
-    )  # fmt: skip
-    return parts, annotations
+    return Parts(
+        client, futures, homes, np.diff(edges).tolist(), X.shape[1], annotations.T.shape[1], dtype, *sums
+    ), annotations
 
 
-def _dask_blocks(client: Any, matrix: Any) -> _Blocks:
-    return _Blocks(client.compute(matrix.to_delayed().ravel().tolist()), [int(size) for size in matrix.chunks[0]])
-
-
-def _cut(matrix: Any, sizes: list[int]) -> _Blocks:
-    edges = np.cumsum([0, *sizes])
-    return _Blocks([matrix[start:stop] for start, stop in pairwise(edges)], sizes)
-
-
-def _even(n_images: int, n_parts: int) -> list[int]:
-    edges = np.linspace(0, n_images, min(n_parts, n_images) + 1).astype(int)
-    return [int(size) for size in np.diff(edges)]
-
-
-def _grouped(sizes: Sequence[int], n_parts: int) -> list[list[int]]:
-    """Consecutive chunks of about as many rows for each part; empty chunks are left out."""
-    held = [chunk for chunk, size in enumerate(sizes) if size]
-    rows = np.array([sizes[chunk] for chunk in held])
-    middles = np.cumsum(rows) - 0.5 * rows
-    part_of = np.minimum(middles * n_parts / rows.sum(), n_parts - 1).astype(int)
-    return [[held[i] for i in np.flatnonzero(part_of == part)] for part in np.unique(part_of)]
-
-
-def _check_targets(Y: Any, n_images: int) -> tuple[Any, Annotations]:
-    """Annotations that stay on the cluster, or the targets of those that are here; and what the labels are."""
+def _targets(Y: Any, n_images: int) -> tuple[Any, Annotations]:
+    """Targets as a NumPy or Dask array, and annotations without rows."""
     names = axis_names(Y.columns, "Y") if hasattr(Y, "columns") else None
     Y = known_rows(Y, "Y") if is_dask(Y) else Y
     if not is_dask(Y) or Y.ndim != 2:
@@ -111,55 +117,254 @@ def _check_targets(Y: Any, n_images: int) -> tuple[Any, Annotations]:
         return annotations.T, annotations._replace(T=annotations.T[:0])
     if Y.shape[0] != n_images:
         raise ValueError(
-            f"Y: inconsistent with X, its shape is {Y.shape} for {n_images} images. Pass one row an image."
+            f"Y: inconsistent with X, its shape is {Y.shape} for {n_images} images. Pass one row per image."
         )
-    return Y, Annotations(np.empty((0, Y.shape[1]), dtype=np.int8), names, None)
+    no_rows = np.empty((0, Y.shape[1]), dtype=np.int8)
+    return Y.map_blocks(_block_targets, dtype=np.int8), Annotations(no_rows, names, None)
 
 
-def _submit(client: Any, home: str | None, *task: Any) -> Any:
-    """A task for a certain worker, or for another if that is lost; it may carry a part of X."""
+def _block_targets(block: Any) -> Any:
+    relevant, known = check_targets(block, "Y", need_positive=False)
+    T = np.where(relevant, np.int8(1), np.int8(-1))
+    return T if known is None else np.where(known, T, np.int8(0))
+
+
+def _cut(client: Any, array: Any, edges: Any) -> list[Any]:
+    """Rows between the edges: arrays, or futures of a Dask array's."""
+    if is_dask(array):
+        array = array.rechunk((tuple(np.diff(edges).tolist()), *(-1 for _ in array.shape[1:])))
+        return list(client.compute(array.to_delayed().ravel().tolist()))
+    return [array[start:stop] for start, stop in pairwise(edges)]
+
+
+def _submit(client: Any, home: str | None, function: Callable[..., Any], *arguments: Any) -> Future:
+    """Submit a task for a certain worker, or for another if that is lost; it may carry a part of X."""
     import dask
 
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
-        return client.submit(*task, pure=False, workers=home, allow_other_workers=home is not None)
+        return client.submit(function, *arguments, pure=False, workers=home, allow_other_workers=home is not None)
 
 
-def make_part(
-    X_blocks: list[Any],
-    Y_blocks: list[Any],
-    is_raw: bool,
-    first: int,
-    normalize: bool,
-    dtype: np.dtype[Any],
-) -> Partition:
-    """Validate the images, and the annotations if they are raw, of one part; ``first`` is its first row."""
+def make_part(X: Any, T: Any, weights: Any, first: int, normalize: bool, dtype: np.dtype[Any]) -> TrainingImages:
+    """Validate the images of one part, the first of which is row ``first``."""
     try:
-        X = check_array(_stacked(X_blocks), accept_sparse="csr", dtype=dtype, order="C", input_name="X")
+        X = check_array(X, accept_sparse="csr", dtype=dtype, order="C", input_name="X")
+        X = sp.csr_array(X, copy=True) if sp.issparse(X) else _writeable(X)
         if sp.issparse(X):
-            X = sp.csr_array(X, copy=True)
             X.sum_duplicates()
-        else:
-            X = writeable(X)
-        T = np.vstack([_targets(block) for block in Y_blocks] if is_raw else Y_blocks)
-        return Partition(as_images(X, normalize=normalize), T)
+        return TrainingImages(Rows(X, row_scale(X, normalize)), _writeable(T), weights)
     except ValueError as error:
         raise ValueError(f"{error} (In the part that begins at row {first}.)") from None
 
 
-def _stacked(blocks: list[Any]) -> Any:
-    if len(blocks) == 1:
-        return blocks[0]
-    return sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
+def _writeable(array: Any) -> Any:
+    """The array, copied if it is read-only, as after a transfer: kernels would be compiled anew for it."""
+    return np.require(array, requirements=["C", "W"])
 
 
-def _targets(block: Any) -> Targets:
-    relevant, known = check_targets(block, "Y", need_positive=False)
-    T = np.where(np.ascontiguousarray(relevant), np.int8(1), np.int8(-1))
-    if known is not None:
-        T[~known] = 0
-    return T
+def _summary(part: TrainingImages) -> tuple[float, ...]:
+    return float((part.T > 0).sum()), float(part.weights.sum()), part.annotated_weight, part.least_scale
 
 
-def _summary(part: Partition) -> _Summary:
-    T = part.T
-    return _Summary(len(T), int(T.any(axis=1).sum()), least_scale(T), int(np.count_nonzero(T > 0)))
+class LabelKernel:
+    """``K = A A'``. Only A travels; K, which may be far larger, is made once by each worker."""
+
+    def __init__(self, A: Matrix) -> None:
+        self.A = _writeable(A)
+
+    @cached_property
+    def K(self) -> Matrix:  # noqa: N802
+        """The kernel itself."""
+        K: Matrix = self.A @ self.A.T
+        return K
+
+    def __reduce__(self) -> tuple[type[LabelKernel], tuple[Matrix]]:
+        return LabelKernel, (self.A,)
+
+
+class Round(NamedTuple):
+    """Psi of a part before and after a round, and ``found``, which is ``after`` without momentum.
+
+    ``move`` is what leaves the worker: the change of V, the first-order gain of the dual
+    ``<dPsi, T> - beta <V, dV>``, and the sum of the gaps of the rows when they were visited.
+    """
+
+    before: sp.csr_array
+    after: sp.csr_array
+    found: sp.csr_array
+    move: tuple[Floats, float, float] | None = None
+
+
+class ClusterDual(DualProblem):
+    """Psi, each part of it beside its part of the images; it begins at zero."""
+
+    def __init__(self, parts: Parts, beta: float, rng: np.random.Generator) -> None:
+        self.least_scale = parts.least_scale
+        self.n_rounds = 0
+        self._parts, self._beta, self._seed = parts, beta, int(rng.integers(2**32))
+        self.replace(sp.csr_array((parts.shape[0], parts.n_seen)))
+
+    def solve(self, K: Matrix, tol: float) -> DualSolution:  # noqa: D102
+        kernel = self._submit(LabelKernel, kernel_factor(K))
+        primal, dual, V = self._primal_and_dual(kernel)
+        trace = [(primal, dual)]
+        row_tol, n_rounds, doubt, pace = 1e-3, 0, 1.0, 1.0
+        while primal - dual > tol * max(primal, self.least_scale) and n_rounds < MAX_ROUNDS:
+            last_pace, pace = pace, 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * pace**2)))
+            V, estimate = self._round(kernel, V, (last_pace - 1.0) / pace, row_tol)
+            n_rounds += 1
+            pace = pace if self._step == 1.0 else 1.0
+            row_tol = min(row_tol, max(0.1 * estimate / self._parts.total_weight, 1e-12))
+            if doubt * estimate <= tol * max(primal, self.least_scale) or n_rounds % CHECK_EVERY == 0:
+                if self.n_rounds - self._last_checkpoint >= CHECKPOINT_EVERY:
+                    self._begin(self._each(Round, *zip(*self._checkpoint(), strict=True)))
+                primal, dual, V = self._primal_and_dual(kernel)
+                trace.append((primal, dual))
+                doubt = max((primal - dual) / estimate, 1.0) if estimate > 0.0 else 1.0
+        return DualSolution(primal, dual, n_rounds, tuple(trace))
+
+    def moments(self) -> tuple[float, Matrix]:  # noqa: D102
+        shares = self._each(moments, self._parts.futures, self._rounds, common=(self._step,))
+        gain, sums = self._submit(add_all, self._narrowed(shares)).result()
+        return gain, sums
+
+    def tocsr(self) -> sp.csr_array:  # noqa: D102
+        return sp.csr_array(sp.vstack([psi for psi, *_ in self._checkpoint()], format="csr"))
+
+    def replace(self, psi: sp.csr_array) -> None:  # noqa: D102
+        edges = np.cumsum([0, *self._parts.sizes])
+        rows = [psi[start:stop] for start, stop in pairwise(edges)]
+        self._begin(self._each(start_round, self._parts.futures, rows))
+
+    def _begin(self, rounds: list[Future]) -> None:
+        self._rounds = rounds
+        self._step = 1.0  # share of the last round's move that was taken
+        self._last_checkpoint = self.n_rounds
+
+    def _checkpoint(self) -> list[tuple[sp.csr_array, sp.csr_array, sp.csr_array]]:
+        """All that the next round needs of the last one, as arguments of `Round`."""
+        copies = self._parts.client.gather(self._each(settled, self._rounds, common=(self._step,)))
+        return [(psi, psi, found) for psi, found in copies]
+
+    def _round(self, kernel: Future, V: Future, momentum: float, row_tol: float) -> tuple[Future, float]:
+        """Let every part ascend from the common V; return the next V and an estimate of the gap."""
+        self.n_rounds += 1
+        seeds = [[self._seed, self.n_rounds, k] for k in range(len(self._rounds))]
+        common = (self._step, V, kernel, self._beta, float(len(self._rounds)), momentum, row_tol)
+        self._rounds = self._each(ascend, self._parts.futures, self._rounds, seeds, common=common)
+        moves = self._narrowed(self._each(itemgetter(3), self._rounds))
+        advanced = self._submit(advance, V, moves, self._beta)
+        self._step, estimate = self._submit(itemgetter(1), advanced).result()
+        return self._submit(itemgetter(0), advanced), estimate
+
+    def _primal_and_dual(self, kernel: Future) -> tuple[float, float, Future]:
+        """Both objectives at ``V(Psi)``, which is computed from the duals, and that V."""
+        futures = self._parts.futures
+        shares = self._each(moments, futures, self._rounds, common=(self._step, kernel))
+        made = self._submit(make_V, self._narrowed(shares), self._beta, self._parts.dtype)
+        V = self._submit(itemgetter(0), made)
+        losses = self._each(part_loss, futures, common=(V, kernel, self._beta))
+        (gain, regulariser), lost = self._parts.client.gather((self._submit(itemgetter(1), made), losses))
+        return sum(lost) + regulariser, gain - regulariser, V
+
+    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
+        return self._parts.client.submit(function, *arguments, pure=False)
+
+    def _each(
+        self, function: Callable[..., Any], *by_part: Sequence[Any], common: tuple[Any, ...] = ()
+    ) -> list[Future]:
+        """One task per part, of what belongs to it and of what is common to all, on its worker."""
+        return [
+            _submit(self._parts.client, home, function, *own, *common)
+            for home, *own in zip(self._parts.homes, *by_part, strict=True)
+        ]
+
+    def _narrowed(self, terms: list[Future]) -> list[Future]:
+        """Add tuples in a tree until few are left."""
+        while len(terms) > FAN_IN:
+            terms = [self._submit(add_all, terms[i : i + FAN_IN]) for i in range(0, len(terms), FAN_IN)]
+        return terms
+
+
+def start_round(part: TrainingImages, psi: sp.csr_array) -> Round:
+    """The feasible part of a Psi, as the outcome of a round."""
+    feasible = within_caps(psi, part)
+    return Round(feasible, feasible, feasible)
+
+
+def ascend(
+    part: TrainingImages,
+    last: Round,
+    seed: list[int],
+    step: float,
+    V: Floats,
+    kernel: LabelKernel,
+    beta: float,
+    sigma: float,
+    momentum: float,
+    row_tol: float,
+) -> Round:
+    """Visit the rows of one part once, from a common V, and go on with momentum."""
+    before, earlier = settled(last, step)
+    duals, local = SparseDuals(*before.shape), V.copy()
+    duals.replace(before)
+    problems = row_problems(part, kernel.A, kernel.K, beta / sigma)
+    estimate = Ascent(part.rows, problems, duals).visit_all(local, np.random.default_rng(seed), row_tol)
+    found = after = duals.tocsr()
+    change = (local - V) / V.dtype.type(sigma)
+    if momentum > 0.0:
+        after = within_caps(sp.csr_array(found + momentum * (found - earlier)), part)
+        change = (part.rows.gather((after - before) @ kernel.A) / beta).astype(V.dtype)
+    linear = _total(after) - _total(before) - beta * _product(V, change)
+    return Round(before, after, found, (change, linear, estimate))
+
+
+def settled(outcome: Round, step: float) -> tuple[sp.csr_array, sp.csr_array]:
+    """Psi of a part after the step that was taken, and what its last ascent had found."""
+    if step == 1.0:
+        return outcome.after, outcome.found
+    return sp.csr_array((1.0 - step) * outcome.before + step * outcome.after), outcome.found
+
+
+def advance(V: Floats, moves: list[Any], beta: float) -> tuple[Floats, tuple[float, float]]:
+    """Take the best step along the summed moves, at most the whole of them: longer ones may leave the caps.
+
+    The dual along them is a parabola, so it never falls. Returns the next V; the step, and the gap estimate.
+    """
+    change, linear, estimate = add_all(moves)
+    squared = _product(change, change)
+    step = float(np.clip(linear / (beta * squared), 0.0, 1.0)) if squared > 0.0 else 1.0
+    return np.ascontiguousarray(V + V.dtype.type(step) * change), (step, estimate)
+
+
+def moments(part: TrainingImages, outcome: Round, step: float, kernel: LabelKernel | None = None) -> Any:
+    """``<Psi, T>`` of a part, and its share of ``Psi'X``, or of ``A'Psi'X`` with a label kernel."""
+    psi, _ = settled(outcome, step)
+    return _total(psi), part.rows.gather(psi if kernel is None else psi @ kernel.A).T
+
+
+def make_V(shares: list[Any], beta: float, dtype: np.dtype[Any]) -> tuple[Floats, tuple[float, float]]:  # noqa: N802
+    """``V(Psi)`` in the dtype of the images; ``<Psi, T>`` and ``beta/2 |V|^2``."""
+    gain, sums = add_all(shares)
+    V = sums.T / beta
+    return np.ascontiguousarray(V, dtype=dtype), (gain, 0.5 * beta * float(np.vdot(V, V)))
+
+
+def part_loss(part: TrainingImages, V: Floats, kernel: LabelKernel, beta: float) -> float:
+    """The part's share of the losses at V."""
+    return loss(part.rows, row_problems(part, kernel.A, kernel.K, beta), V)
+
+
+def add_all(terms: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Sum of tuples of arrays and numbers, entry by entry."""
+    return tuple(reduce(add, entries) for entries in zip(*terms, strict=True))
+
+
+def _total(psi: sp.csr_array) -> float:
+    """``<Psi, T>``: every entry has the sign of its target."""
+    return float(np.abs(psi.data).sum())
+
+
+def _product(a: Floats, b: Floats) -> float:
+    """``<a, b>`` in double precision: single would lose the small differences that steps are made from."""
+    return float(np.einsum("ij,ij->", a, b, dtype=np.float64))

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["current_client", "is_dask", "known_rows", "over_partitions", "tags_by_partition"]
-
 
 def is_dask(values: Any) -> bool:
     """Whether this is a Dask array or data frame."""
@@ -21,7 +19,7 @@ def is_dask(values: Any) -> bool:
         from dask.base import is_dask_collection
     except ImportError:
         return False
-    # Others have the method too, and hold no Dask: an xarray of NumPy for one.
+    # Other classes have the method too and may hold no Dask, for example an xarray of NumPy.
     return bool(is_dask_collection(values))
 
 
@@ -44,9 +42,9 @@ def current_client() -> Any:
             "engine: there is no Dask cluster to work on. Make one first: from dask.distributed import Client; "
             "client = Client() for the cores of this machine, or Client(address) for a cluster that runs."
         ) from None
-    with suppress(ValueError):  # no task
+    with suppress(ValueError):  # not in a task
         get_worker()
-        with suppress(KeyError, AttributeError):  # it did so before, or its thread is none of Dask's own
+        with suppress(KeyError, AttributeError):  # seceded before, or not a thread of Dask's own
             secede()
     return client
 
@@ -65,29 +63,25 @@ def known_rows(values: Any, name: str) -> Any:
 
 
 def over_partitions(model: Any, method: str, X: Any, **options: Any) -> Any:
-    """Results of a scoring method as a Dask array: a partition of X becomes a chunk of it, when it is computed."""
+    """Results of a scoring method, one partition at a time, when they are computed.
+
+    A Dask array; for "tag" a bag with one item per image.
+    """
     import dask.array as da
+    import dask.bag as db
     from dask.delayed import delayed
 
     example, blocks, sizes = _partitions(X)
-    sample = getattr(model, method)(example, **options)  # what is wrong with the options, it says now
-    shared, score = delayed(model, pure=False), delayed(_call, pure=False)
-    parts = [
-        da.from_delayed(score(shared, method, block, options), (size, *sample.shape[1:]), sample.dtype)
-        for block, size in zip(blocks, sizes, strict=True)
+    sample = getattr(model, method)(example, **options)  # raises now if there is anything wrong with the options
+    shared, call = delayed(model, pure=False), delayed(_call, pure=False)
+    results = [call(shared, method, block, options) for block in blocks]
+    if method == "tag":
+        return db.from_delayed(results)
+    arrays = [
+        da.from_delayed(result, (size, *sample.shape[1:]), sample.dtype)
+        for result, size in zip(results, sizes, strict=True)
     ]
-    return da.concatenate(parts, allow_unknown_chunksizes=True)
-
-
-def tags_by_partition(model: Any, X: Any, **options: Any) -> Any:
-    """Tags of the images as a Dask bag, an item an image, when it is computed."""
-    from dask.bag import from_delayed
-    from dask.delayed import delayed
-
-    example, blocks, _ = _partitions(X)
-    model.tag(example, **options)
-    shared, tag = delayed(model, pure=False), delayed(_call, pure=False)
-    return from_delayed([tag(shared, "tag", block, options) for block in blocks])
+    return da.concatenate(arrays, allow_unknown_chunksizes=True)
 
 
 def _partitions(X: Any) -> tuple[Any, list[Any], list[float]]:
@@ -105,6 +99,11 @@ def _partitions(X: Any) -> tuple[Any, list[Any], list[float]]:
 
 
 def _call(model: Any, method: str, block: Any, options: dict[str, Any]) -> Any:
-    if len(block) if not hasattr(block, "shape") else block.shape[0]:
+    if block.shape[0]:
         return getattr(model, method)(block, **options)
     return [] if method == "tag" else getattr(model, method)(np.ones((1, block.shape[1])), **options)[:0]
+
+
+def tags_by_partition(model: Any, X: Any, **options: Any) -> Any:
+    """Tags of the images as a Dask bag."""
+    return over_partitions(model, "tag", X, **options)

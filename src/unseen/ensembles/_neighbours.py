@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.extmath import randomized_svd
 
 from unseen.baselines._linear import project, scaled_chunks, unit_rows
-from unseen.solvers.images import row_scale
+from unseen.solvers.rows import row_scale
 
 Matrix = NDArray[np.float64]
 Rows = NDArray[np.float32]

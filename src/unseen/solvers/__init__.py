@@ -1,1 +1,1 @@
-"""Optimisation: pure functions on arrays; nothing here knows of label names."""
+"""Max-margin solvers: they know nothing of estimators, label names or clusters."""

@@ -1,31 +1,109 @@
 """The max-margin problem for a fixed label projection: maximise the dual over Psi, with the duality gap.
 
-Primal ``P(V) = sum_i loss_i(x_i V A') + beta/2 |V|^2``; dual ``D(Psi) = <Psi, T> - beta/2 |V(Psi)|^2`` with
-``V(Psi) = X' Psi A / beta``; ``A A' = K`` is the label kernel. ``P - D`` bounds the error of both.
+Primal ``P(V) = sum_i w_i loss_i(x_i V A') + beta/2 |V|^2``; dual ``D(Psi) = <Psi, T> - beta/2 |V(Psi)|^2`` with
+``V(Psi) = X' Psi A / beta``; ``A A' = K`` is the label kernel and ``w`` are the weights of the images. The entries
+of Psi have the signs of their targets, and the absolute values on each side of row i sum to at most ``w_i``.
+``P - D`` bounds the error of both.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unseen.solvers.duals import SparseDuals
-from unseen.solvers.images import Images
-from unseen.solvers.passes import Ascent
 from unseen.solvers.polish import MAX_FREE, polish
-from unseen.solvers.row import FEW_LABELS
-from unseen.solvers.sweep import RowProblems
+from unseen.solvers.row_kernels import FEW_LABELS
+from unseen.solvers.rows import Floats, Rows, run_in_threads
+from unseen.solvers.sweep_kernels import (
+    DualArrays,
+    RowProblems,
+    abort,
+    share_work,
+    sweep_csr,
+    sweep_dense,
+    total_loss,
+)
+from unseen.validation import Matrix
 
-__all__ = ["DualSolution", "SparseDuals", "kernel_factor", "least_scale", "primal_and_dual", "solve_dual"]
-
+FIRST_SLOTS = 16
 FIRST_POLISH = 200  # epochs before the first Newton finish; the next ones after twice as many each
 FIRST_ROW_TOL = 1e-2  # to which rows are solved in the first pass; later to a tenth of their mean share of the gap
 CHECK_EVERY = 10  # epochs between true gaps while the running estimate is still above the tolerance
+MAX_PAIR_STEPS = 50  # a row is left after so many steps and finished at its next visit
+SMALLEST_BLOCK, LARGEST_BLOCK = 24, 64  # rows of one block of a dense sweep: as many as V has columns, within
+LEAST_ROUNDS = 30  # several threads visit rows only if a pass has so many blocks for each
+
+
+class TrainingImages:
+    """Images, their targets T in {-1, 0, +1} (0 = unknown), and the weights of their losses (None = ones)."""
+
+    def __init__(self, rows: Rows, T: NDArray[np.int8], weights: Matrix | None = None) -> None:
+        self.rows, self.T = rows, T
+        self.weights = np.ones(len(T)) if weights is None else np.array(weights, dtype=np.float64)
+        sides = np.column_stack([(T > 0).any(axis=1), (T < 0).any(axis=1)])
+        self.annotated_weight = float(self.weights @ sides.any(axis=1))
+        # A hundredth of the loss at scores of zero. Gaps are relative to the objective, but never to less than
+        # this: on separable data with a small beta the objective tends to zero.
+        self.least_scale = 0.01 * float(self.weights @ sides.sum(axis=1))
+
+
+class SparseDuals:
+    """The rows of Psi, of which few entries are non-zero: ``count[i]`` pairs (label, value) for image ``i``."""
+
+    def __init__(self, n_images: int, n_labels: int) -> None:
+        slots = min(FIRST_SLOTS, n_labels)
+        self.n_labels = n_labels
+        self.index = np.zeros((n_images, slots), dtype=np.int32)
+        self.value = np.zeros((n_images, slots))
+        self.count = np.zeros(n_images, dtype=np.int32)
+
+    def double_slots(self) -> None:
+        """Double the number of pairs that an image can have."""
+        more = ((0, 0), (0, min(self.index.shape[1], self.n_labels - self.index.shape[1])))
+        self.index, self.value = np.pad(self.index, more), np.pad(self.value, more)
+
+    def _filled(self) -> NDArray[np.bool_]:
+        filled: NDArray[np.bool_] = np.arange(self.index.shape[1]) < self.count[:, None]
+        return filled
+
+    def total(self) -> float:
+        """Sum of the absolute values, ``<Psi, T>``."""
+        return float(np.abs(self.value[self._filled()]).sum())
+
+    def replace(self, psi: sp.csr_array) -> None:
+        """Copy the non-zeros of a CSR matrix."""
+        counts = np.diff(psi.indptr)
+        while counts.max(initial=0) > self.index.shape[1]:
+            self.double_slots()
+        self.count[:] = counts
+        filled = self._filled()
+        self.index[filled], self.value[filled] = psi.indices, psi.data
+
+    def tocsr(self) -> sp.csr_array:
+        """Psi as a CSR matrix of shape (n_images, n_labels)."""
+        filled = self._filled()
+        indptr = np.concatenate([[0], np.cumsum(self.count, dtype=np.int64)])
+        return sp.csr_array((self.value[filled], self.index[filled], indptr), (len(self.count), self.n_labels))
+
+
+def within_caps(psi: sp.csr_array, images: TrainingImages) -> sp.csr_array:
+    """Psi without entries of the wrong sign, and each side of a row scaled to a sum of at most its weight."""
+    rows = np.repeat(np.arange(psi.shape[0]), np.diff(psi.indptr))
+    signs, caps = images.T[rows, psi.indices], images.weights[rows]
+    sizes = np.maximum(psi.data * signs, 0.0)
+    for side in (1, -1):
+        on_side = signs == side
+        sums = np.bincount(rows[on_side], sizes[on_side], psi.shape[0])[rows[on_side]]
+        sizes[on_side] *= caps[on_side] / np.maximum(sums, np.maximum(caps[on_side], np.finfo(float).tiny))
+    result = sp.csr_array((sizes * signs, psi.indices, psi.indptr), shape=psi.shape)
+    result.eliminate_zeros()
+    return result
 
 
 @dataclass(frozen=True)
@@ -43,16 +121,89 @@ class DualSolution:
         return max(self.primal - self.dual, 0.0)
 
 
-def least_scale(T: NDArray[np.int8]) -> float:
-    """A hundredth of the loss of a model that says nothing: one for each side of each image that is not empty.
+class DualProblem(ABC):
+    """Psi of the training images, which are on this machine or on others."""
 
-    Gaps are relative to the objective, but never to less than this: where the data are separable and beta is small
-    the objective tends to zero, and a relative gap would ask for ever more digits of nothing.
+    least_scale: float  # see `TrainingImages`
+
+    @abstractmethod
+    def solve(self, K: Matrix, tol: float) -> DualSolution:
+        """Maximise the dual for the label kernel K from the present Psi, to a relative gap of ``tol``."""
+
+    @abstractmethod
+    def moments(self) -> tuple[float, Matrix]:
+        """``<Psi, T>``, and ``Psi'X`` of shape (n_labels, n_features)."""
+
+    @abstractmethod
+    def tocsr(self) -> sp.csr_array:
+        """Psi as a CSR matrix of shape (n_images, n_labels)."""
+
+    @abstractmethod
+    def replace(self, psi: sp.csr_array) -> None:
+        """Begin at the feasible part of this Psi: it may be that of other targets or weights."""
+
+
+class LocalDual(DualProblem):
+    """All images on this machine; Psi begins at zero."""
+
+    def __init__(self, images: TrainingImages, beta: float, rng: np.random.Generator) -> None:
+        self.least_scale = images.least_scale
+        self._images, self._beta, self._rng = images, beta, rng
+        self._duals = SparseDuals(*images.T.shape)
+
+    def solve(self, K: Matrix, tol: float) -> DualSolution:  # noqa: D102
+        return solve_dual(self._images, K, self._beta, self._duals, self._rng, tol=tol)
+
+    def moments(self) -> tuple[float, Matrix]:  # noqa: D102
+        return self._duals.total(), self._images.rows.gather(self._duals.tocsr()).T
+
+    def tocsr(self) -> sp.csr_array:  # noqa: D102
+        return self._duals.tocsr()
+
+    def replace(self, psi: sp.csr_array) -> None:  # noqa: D102
+        self._duals.replace(within_caps(psi, self._images))
+
+
+def solve_dual(
+    images: TrainingImages,
+    K: Matrix,
+    beta: float,
+    duals: SparseDuals,
+    rng: np.random.Generator,
+    *,
+    tol: float = 1e-3,
+    max_epochs: int = 1000,
+) -> DualSolution:
+    """Maximise the dual for one label kernel by block-coordinate ascent, from the given duals (in place).
+
+    Stops when the true duality gap is at most ``tol * max(primal, least_scale)``, or after ``max_epochs`` passes.
+    Each pass visits the images in a fresh random order.
     """
-    return 0.01 * float(np.count_nonzero((T > 0).any(axis=1)) + np.count_nonzero((T < 0).any(axis=1)))
+    problems = row_problems(images, kernel_factor(K), K, beta)
+    ascent = Ascent(images.rows, problems, duals)
+    total_weight = images.weights.sum()
+    primal, dual, V = primal_and_dual(images.rows, problems, duals)
+    trace = [(primal, dual)]
+    row_tol = FIRST_ROW_TOL
+    epoch, next_polish = 0, FIRST_POLISH
+    while primal - dual > tol * max(primal, images.least_scale) and epoch < max_epochs:
+        estimate = ascent.visit_all(V, rng, row_tol)
+        epoch += 1
+        row_tol = min(row_tol, max(0.1 * estimate / total_weight, 1e-12))
+        is_close = estimate <= tol * max(primal, images.least_scale)
+        if is_close or epoch % CHECK_EVERY == 0 or epoch == max_epochs:
+            if epoch >= next_polish:
+                next_polish *= 2
+                if 0 < duals.count.sum() <= MAX_FREE:
+                    psi = duals.tocsr().toarray()
+                    polish(images.rows, images.T, images.weights, K, beta, psi)
+                    duals.replace(sp.csr_array(psi))
+            primal, dual, V = primal_and_dual(images.rows, problems, duals)
+            trace.append((primal, dual))
+    return DualSolution(primal, dual, epoch, tuple(trace))
 
 
-def kernel_factor(K: NDArray[np.float64]) -> NDArray[np.float64]:
+def kernel_factor(K: Matrix) -> Matrix:
     """Thinnest ``A`` with ``A A' = K``: a sweep costs in proportion to its width.
 
     A Cholesky factor with pivots, which stops at the rank of K: with thousands of labels that is far below their
@@ -65,69 +216,81 @@ def kernel_factor(K: NDArray[np.float64]) -> NDArray[np.float64]:
     return A * lengths[:, None]
 
 
-def row_problems(images: Images, T: NDArray[np.int8], K: NDArray[np.float64], beta: float) -> RowProblems:
-    """What the row problems share, for a label kernel."""
-    return factored_problems(images, T, kernel_factor(K), K, beta)
-
-
-def factored_problems(
-    images: Images, T: NDArray[np.int8], A: NDArray[np.float64], K: NDArray[np.float64], beta: float
-) -> RowProblems:
+def row_problems(images: TrainingImages, A: Matrix, K: Matrix, beta: float) -> RowProblems:
     """What the row problems share, for a label kernel ``K = A A'``."""
-    newton = True if len(K) > FEW_LABELS else None
-    return RowProblems(T, A, np.ascontiguousarray(A.T, dtype=images.dtype), K, beta, newton)
+    At = np.ascontiguousarray(A.T, dtype=images.rows.dtype)
+    return RowProblems(images.T, images.weights, A, At, K, beta, True if len(K) > FEW_LABELS else None)
 
 
-def primal_and_dual(
-    images: Images, problems: RowProblems, duals: SparseDuals
-) -> tuple[float, float, NDArray[Any]]:
+def primal_and_dual(rows: Rows, problems: RowProblems, duals: SparseDuals) -> tuple[float, float, Floats]:
     """Both objectives at ``V(Psi)``, and that V in the dtype of the images."""
-    psi = duals.tocsr()
-    V = images.gather(psi @ problems.A) / problems.beta
+    V = rows.gather(duals.tocsr() @ problems.A) / problems.beta
     regulariser = 0.5 * problems.beta * float(np.vdot(V, V))
-    rounded = np.ascontiguousarray(V, dtype=images.dtype)
-    loss = images.loss(rounded, problems)
-    return loss + regulariser, float(np.abs(psi.data).sum()) - regulariser, rounded
+    rounded = np.ascontiguousarray(V, dtype=rows.dtype)
+    return loss(rows, problems, rounded) + regulariser, duals.total() - regulariser, rounded
 
 
-def solve_dual(
-    images: Images,
-    T: NDArray[np.int8],
-    K: NDArray[np.float64],
-    beta: float,
-    duals: SparseDuals,
-    rng: np.random.Generator,
-    *,
-    tol: float = 1e-3,
-    max_epochs: int = 1000,
-) -> DualSolution:
-    """Maximise the dual for one label kernel by block-coordinate ascent, from the given duals (in place).
+def loss(rows: Rows, problems: RowProblems, V: Floats) -> float:
+    """Weighted sum of the losses at the margin scores ``X V A'``."""
 
-    Stops when the true duality gap is at most ``tol`` times the primal (or `least_scale`, if larger), or after
-    ``max_epochs`` passes. Each pass visits the images in a fresh random order.
+    def loss_of(start: int, stop: int) -> float:
+        return sum(
+            float(total_loss(Z @ problems.At, problems.T[chunk], problems.weights[chunk]))
+            for chunk, Z in rows.project(V, start, stop)
+        )
+
+    return sum(rows.map_runs(loss_of))
+
+
+class Ascent:
+    """Passes of block-coordinate ascent on the duals, and on ``V = X' Psi A / beta`` that belongs to them.
+
+    Each of several threads ascends over a block of rows of its own, then all changes of V are added. What the
+    threads gain together is what each gains alone less ``beta <change of V, change of V>``: little while the
+    blocks are a small part of the images. Where more than half is lost, the next passes are left to one thread. So
+    the outcome depends on the seed and the number of threads, not on their speed.
     """
-    problems = row_problems(images, T, K, beta)
-    ascent = Ascent(images, problems, duals)
-    floor = least_scale(T)
-    primal, dual, V = primal_and_dual(images, problems, duals)
-    trace = [(primal, dual)]
-    row_tol = FIRST_ROW_TOL
-    epoch, next_polish = 0, FIRST_POLISH
-    while primal - dual > tol * max(primal, floor) and epoch < max_epochs:
-        estimate = ascent.visit_all(V, rng, row_tol)
-        epoch += 1
-        row_tol = min(row_tol, max(0.1 * estimate / images.n_rows, 1e-12))
-        if estimate <= tol * max(primal, floor) or epoch % CHECK_EVERY == 0 or epoch == max_epochs:
-            if epoch >= next_polish:
-                next_polish *= 2
-                _polish(images, T, K, beta, duals)
-            primal, dual, V = primal_and_dual(images, problems, duals)
-            trace.append((primal, dual))
-    return DualSolution(primal, dual, epoch, tuple(trace))
 
+    def __init__(self, rows: Rows, problems: RowProblems, duals: SparseDuals) -> None:
+        self.rows, self.problems, self.duals = rows, problems, duals
+        self._block = min(max(SMALLEST_BLOCK, problems.A.shape[1]), LARGEST_BLOCK)
+        # A sparse row is little work, and blocks must be a small part of the images.
+        is_parallel = not rows.is_sparse and rows.shape[0] >= LEAST_ROUNDS * rows.n_threads * self._block
+        self._n_threads = rows.n_threads if is_parallel else 1
+        self._alone = 0  # passes that are left to one thread
+        self._next_alone = 1
 
-def _polish(images: Images, T: NDArray[np.int8], K: NDArray[np.float64], beta: float, duals: SparseDuals) -> None:
-    if 0 < duals.count.sum() <= MAX_FREE:
-        psi = duals.tocsr().toarray()
-        polish(images, T, K, beta, psi)
-        duals.replace(sp.csr_array(psi))
+    def visit_all(self, V: Floats, rng: np.random.Generator, tol: float) -> float:
+        """Visit every row once; return the sum of the gaps that the rows had when they were visited."""
+        n_threads = 1 if self._alone else self._n_threads
+        self._alone = max(self._alone - 1, 0)
+        before = self._dual(V) if n_threads > 1 else 0.0
+        estimate = gained = 0.0
+        for order in self.rows.visits(rng):
+            start = 0
+            while start < len(order):
+                start, lacks_slots, gap, gain = self._sweep(V, order, start, tol, n_threads)
+                estimate, gained = estimate + gap, gained + gain
+                if lacks_slots:
+                    self.duals.double_slots()
+        if n_threads > 1 and self._dual(V) - before < 0.5 * gained:
+            self._alone, self._next_alone = self._next_alone, 2 * self._next_alone
+        return estimate
+
+    def _dual(self, V: Floats) -> float:
+        return self.duals.total() - 0.5 * self.problems.beta * float(np.vdot(V, V))
+
+    def _sweep(
+        self, V: Floats, order: NDArray[np.int64], start: int, tol: float, n_threads: int
+    ) -> tuple[int, bool, float, float]:
+        """Visit some rows from ``start`` on; see `unseen.solvers.sweep_kernels` for what is returned."""
+        rows, X = self.rows, self.rows.X
+        arrays = DualArrays(self.duals.index, self.duals.value, self.duals.count)
+        rest = (self.problems, arrays, order, start, V, tol, MAX_PAIR_STEPS)
+        if rows.is_sparse:
+            return sweep_csr(X.data, X.indices, X.indptr, rows.scale, *rest)  # type: ignore[no-any-return]
+        shared = share_work(n_threads, V)
+        sweep = partial(sweep_dense, shared, self._block, X, rows.scale, rows.squared_norms, *rest)
+        results = run_in_threads(sweep, n_threads, lambda: abort(shared.barrier))
+        stopped, lacks_slots, gaps, gains = zip(*results, strict=True)
+        return stopped[0], lacks_slots[0], sum(gaps), sum(gains)

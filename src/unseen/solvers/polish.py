@@ -12,36 +12,40 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from unseen.solvers.images import Images
-
-Matrix = NDArray[np.float64]
+from unseen.solvers.rows import Rows
+from unseen.validation import Matrix
 
 MAX_FREE = 500  # beyond, a dense system costs more than the passes it saves
 MAX_ROUNDS = 50
 AT_CAP = 1.0 - 1e-12
 
 
-def polish(images: Images, T: NDArray[np.int8], K: Matrix, beta: float, psi: Matrix) -> None:
+def polish(rows: Rows, T: NDArray[np.int8], weights: Matrix, K: Matrix, beta: float, psi: Matrix) -> None:
     """Maximise the dual over the non-zeros of ``psi`` (dense, in place), signs and caps kept.
 
     An active-set loop: a step that meets the boundary stops there, what met it is fixed, and the system is solved
     again. Every step raises the dual. Meant for at most `MAX_FREE` non-zeros, and at least one.
     """
-    rows = np.flatnonzero((psi != 0.0).any(axis=1))
-    X = images.take(rows)
+    active = np.flatnonzero((psi != 0.0).any(axis=1))
+    X = rows.take(active)
     gram = X @ X.T / beta
-    signs = T[rows].astype(float)
-    v = psi[rows]
+    signs, v = T[active].astype(float), psi[active]
+    caps = np.repeat(weights[active], 2)  # of the positives and of the negatives of each row
     gradient = signs - gram @ v @ K
     for _ in range(MAX_ROUNDS):
-        free = _free_duals(v, signs)
-        if len(free[0]) == 0:
-            break
+        free = np.nonzero(v)
         side = _side(free[0], signs[free])
-        used: Matrix = np.bincount(side, np.abs(v[free]), minlength=2 * len(rows)).astype(float)
+        # A dual that uses up the cap of its side alone cannot move.
+        is_alone = np.bincount(side, minlength=len(caps))[side] == 1
+        movable = ~(is_alone & (np.abs(v[free]) >= AT_CAP * caps[side]))
+        free, side = (free[0][movable], free[1][movable]), side[movable]
+        if len(side) == 0:
+            break
+        used: Matrix = np.bincount(side, np.abs(v[free]), minlength=len(caps)).astype(float)
+        is_capped = used >= AT_CAP * caps
         hessian = gram[np.ix_(free[0], free[0])] * K[np.ix_(free[1], free[1])]
-        step = _newton_step(hessian, gradient[free], signs[free], side, used >= AT_CAP)
-        length, emptied = _longest_step(v[free], step, signs[free], side, used)
+        step = _newton_step(hessian, gradient[free], signs[free], side, is_capped)
+        length, emptied = _longest_step(v[free], step, signs[free], side, np.where(is_capped, np.inf, caps - used))
         change = np.zeros_like(v)
         change[free] = length * step
         v += change
@@ -49,29 +53,20 @@ def polish(images: Images, T: NDArray[np.int8], K: Matrix, beta: float, psi: Mat
         gradient -= gram @ change @ K
         if length == 1.0:
             break
-    psi[rows] = v
+    psi[active] = v
 
 
 def _side(rows: NDArray[np.intp], signs: Matrix) -> NDArray[np.intp]:
-    """Number the sides: each row has its positives and its negatives, with a cap each."""
+    """Number the sides: 2i for the positives of row i, 2i + 1 for its negatives."""
     return np.where(signs > 0.0, 2 * rows, 2 * rows + 1)
 
 
-def _free_duals(v: Matrix, signs: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Non-zeros that can move: all but those that use up the cap of their side alone."""
-    rows, labels = np.nonzero(v)
-    side = _side(rows, signs[rows, labels])
-    alone = np.bincount(side, minlength=2 * len(v))[side] == 1
-    movable = ~(alone & (np.abs(v[rows, labels]) >= AT_CAP))
-    return rows[movable], labels[movable]
-
-
 def _newton_step(
-    hessian: Matrix, gradient: Matrix, signs: Matrix, side: NDArray[np.intp], capped: NDArray[np.bool_]
+    hessian: Matrix, gradient: Matrix, signs: Matrix, side: NDArray[np.intp], is_capped: NDArray[np.bool_]
 ) -> Matrix:
     """Solve ``hessian step = gradient`` with the mass of every capped side kept."""
     n_free = len(gradient)
-    members = np.flatnonzero(capped[side])
+    members = np.flatnonzero(is_capped[side])
     sides, position = np.unique(side[members], return_inverse=True)
     system = np.zeros((n_free + len(sides),) * 2)
     # A proximal ridge: where the free duals are not unique, the shortest step is as good as any.
@@ -85,15 +80,17 @@ def _newton_step(
 
 
 def _longest_step(
-    v: Matrix, step: Matrix, signs: Matrix, side: NDArray[np.intp], used: Matrix
+    v: Matrix, step: Matrix, signs: Matrix, side: NDArray[np.intp], left: Matrix
 ) -> tuple[float, NDArray[np.bool_]]:
-    """Largest fraction of the step, at most one, that stays feasible; and the duals that it empties."""
+    """Largest fraction of the step, at most one, that stays feasible; and the duals that it empties.
+
+    ``left`` is what each side may still grow by.
+    """
     growth = signs * step
-    room = np.full(len(v), np.inf)
+    limits = np.full(len(v), np.inf)
     shrinking = growth < 0.0
-    room[shrinking] = np.abs(v[shrinking]) / -growth[shrinking]
-    added = np.bincount(side, growth, minlength=len(used))
-    filling = (added > 1e-15) & (used < AT_CAP)
-    side_room = ((1.0 - used[filling]) / added[filling]).min(initial=np.inf)
-    length = float(min(1.0, room.min(), side_room))
-    return length, room <= length
+    limits[shrinking] = np.abs(v[shrinking]) / -growth[shrinking]
+    added = np.bincount(side, growth, minlength=len(left))
+    filling = added > 1e-15
+    length = float(min(1.0, limits.min(), (left[filling] / added[filling]).min(initial=np.inf)))
+    return length, limits <= length

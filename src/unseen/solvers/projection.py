@@ -9,32 +9,27 @@ objective of *every* projection, whatever its U: the certificate of the whole fi
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from unseen.solvers import fantope
-from unseen.solvers.bundle import add_plane, nearest_compromise
-from unseen.solvers.dual import DualSolution
-from unseen.solvers.dual_problem import DualProblem, LocalDual, Moments
-from unseen.solvers.images import Images
+from unseen.solvers.dual import DualProblem, DualSolution
+from unseen.validation import Matrix
 
-Matrix = NDArray[np.float64]
-Progress = Callable[[int, float, float], None]
+Progress = Callable[[int, float, float], None]  # iteration, objective, lower bound
 
 LOOSEST_INNER_TOL = 0.05
 SERIOUS = 0.1  # share of the predicted decrease that makes a trial the new centre
 GOLDEN = 0.381966
-STAY_COLD, STAY_WARM = 0.5, 2.0  # how dear a step away from the first centre is: more so near the answer
+STAY_COLD, STAY_WARM = 0.5, 2.0  # weight of a step away from the first centre: more near the answer
 
 
 @dataclass(frozen=True)
-class ProjectionProblem(ABC):
+class ProjectionProblem:
     """Minimise ``g(P)`` over the Fantope of the given rank (in coordinates of the span of all label vectors)."""
 
     C: Matrix  # seen label vectors, (n_seen, k)
@@ -48,30 +43,12 @@ class ProjectionProblem(ABC):
         K: Matrix = self.C @ P @ self.C.T + 1.0
         return K
 
-    @abstractmethod
-    def start_duals(self, rng: np.random.Generator) -> DualProblem:
-        """The duals at zero, wherever the images are."""
 
+class Start(NamedTuple):
+    """Where to begin: a projection and its duals, of this problem or of a similar one."""
 
-@dataclass(frozen=True)
-class LocalProblem(ProjectionProblem):
-    """All images on this machine."""
-
-    images: Images
-    T: NDArray[np.int8]
-
-    def start_duals(self, rng: np.random.Generator) -> LocalDual:
-        """The duals at zero."""
-        return LocalDual(self.images, self.T, self.beta, rng)
-
-
-def gap_scale(objective: float, data_part: float, least: float) -> float:
-    """What a gap is relative to: the objective, unless a regulariser of either sign or separable data mislead it.
-
-    ``data_part`` is the objective without the regulariser of the projection, losses and ``beta/2 |V|^2``, and
-    ``least`` the `least_scale` of the targets.
-    """
-    return max(min(abs(objective), data_part), 0.1 * data_part, least)
+    P: Matrix
+    psi: sp.csr_array
 
 
 @dataclass
@@ -82,18 +59,19 @@ class ProjectionFit:
     duals: DualProblem
     objective: float
     lower_bound: float
-    inner: DualSolution
     trace: list[float]
-    relative_gap: float  # certified distance of the objective to the global optimum, relative to `gap_scale`
-    n_iter: int = 0
-    n_epochs: int = 0
+    relative_gap: float  # certified distance of the objective to the global optimum, see `gap_scale`
+    n_iter: int
+    n_epochs: int
 
 
-class Start(NamedTuple):
-    """Where to begin: a projection and its duals, of this problem or of a similar one."""
+def gap_scale(objective: float, data_part: float, least: float) -> float:
+    """What a gap is relative to: the objective, unless a regulariser of either sign or separable data mislead it.
 
-    P: Matrix
-    psi: sp.csr_array
+    ``data_part`` is the objective without the regulariser of the projection, losses and ``beta/2 |V|^2``, and
+    ``least`` the ``least_scale`` of the images.
+    """
+    return max(min(abs(objective), data_part), 0.1 * data_part, least)
 
 
 class _DualPoint(NamedTuple):
@@ -103,8 +81,13 @@ class _DualPoint(NamedTuple):
     moments: Matrix
     N: Matrix
 
-    def plane(self, problem: ProjectionProblem) -> tuple[float, Matrix]:
-        """Height and slope of the plane below g that this Psi gives."""
+    @classmethod
+    def of(cls, duals: DualProblem) -> _DualPoint:
+        gain, moments = duals.moments()
+        return cls(gain, moments, moments @ moments.T)
+
+    def plane(self, problem: ProjectionProblem) -> fantope.Plane:
+        """The plane below g that this Psi gives."""
         height = self.gain - float(self.N.sum()) / (2.0 * problem.beta)
         return height, problem.C.T @ self.N @ problem.C / (2.0 * problem.beta) - problem.B
 
@@ -135,59 +118,51 @@ def _best_mixture(a: _DualPoint, b: _DualPoint, problem: ProjectionProblem) -> _
     return at(share)._replace(moments=(1.0 - share) * a.moments + share * b.moments)
 
 
-def _point(moments: Moments) -> _DualPoint:
-    return _DualPoint(moments.gain, moments.sums, moments.sums @ moments.sums.T)
-
-
 class _Oracle:
-    """Evaluates g, keeps the duals warm, and the best lower bound that any mixture of duals has given."""
+    """Evaluates g with warm duals, and keeps the best lower bound that any mixture of duals has given."""
 
-    def __init__(self, problem: ProjectionProblem, rng: np.random.Generator) -> None:
-        self.problem = problem
-        self.duals = problem.start_duals(rng)
+    def __init__(self, problem: ProjectionProblem, duals: DualProblem) -> None:
+        self.problem, self.duals = problem, duals
         self.n_epochs = 0
         self.lower_bound = -np.inf
         self._best: _DualPoint | None = None
-        self.inner: DualSolution
+        self._inner: DualSolution
 
-    def __call__(self, P: Matrix, tol: float) -> tuple[float, float, Matrix]:
+    def __call__(self, P: Matrix, tol: float) -> tuple[float, fantope.Plane]:
         """Return the objective at P (an upper bound of g(P), tight to ``tol``) and a plane below g."""
         problem = self.problem
-        self.inner = self.duals.solve(problem.label_kernel(P), tol)
-        self.n_epochs += self.inner.n_epochs
-        point = _point(self.duals.moments())
+        self._inner = self.duals.solve(problem.label_kernel(P), tol)
+        self.n_epochs += self._inner.n_epochs
+        point = _DualPoint.of(self.duals)
         self._best = point if self._best is None else _best_mixture(self._best, point, problem)
         self.lower_bound = max(self.lower_bound, self._best.bound(problem))
-        height, S = point.plane(problem)
-        return self.inner.primal + float(np.vdot(P, problem.B)), height, S
+        return self._inner.primal + float(np.vdot(P, problem.B)), point.plane(problem)
 
     def begin(self, start: Start) -> Matrix:
         """Take over the duals, shortened to the best multiple at this beta (a longer one might break a cap)."""
         P = fantope.project(start.P, self.problem.rank, self.problem.null)
         self.duals.replace(start.psi)
-        point = _point(self.duals.moments())
+        point = _DualPoint.of(self.duals)
         energy = float(np.vdot(point.N, self.problem.label_kernel(P))) / self.problem.beta
         self.duals.replace(start.psi * min(1.0, point.gain / energy if energy > 0.0 else 1.0))
         return P
+
+    def scale(self, objective: float) -> float:
+        """What gaps and predicted decreases are relative to."""
+        return gap_scale(objective, self._inner.primal, self.duals.least_scale)
 
     def relative_gap(self, objective: float) -> float:
         """Gap between an objective (of the last P or an earlier one) and the lower bound."""
         return max(objective - self.lower_bound, 0.0) / self.scale(objective)
 
-    def scale(self, objective: float) -> float:
-        """What gaps and promises are relative to."""
-        return gap_scale(objective, self.inner.primal, self.duals.least_scale)
-
     def fit(self, P: Matrix, objective: float, trace: list[float], n_iter: int) -> ProjectionFit:
         gap = self.relative_gap(objective)
-        return ProjectionFit(
-            P, self.duals, objective, self.lower_bound, self.inner, trace, gap, n_iter, self.n_epochs
-        )
+        return ProjectionFit(P, self.duals, objective, self.lower_bound, trace, gap, n_iter, self.n_epochs)
 
 
 def solve_convex(
     problem: ProjectionProblem,
-    rng: np.random.Generator,
+    duals: DualProblem,
     *,
     tol: float,
     max_iter: int,
@@ -197,42 +172,42 @@ def solve_convex(
     """Minimise g over the Fantope to a certified relative gap of ``tol``: a proximal bundle method.
 
     The model of g is the highest of the planes met so far. A trial that brings a fair share of the decrease
-    that the model promised becomes the new centre; one that does not still sharpens the model. The objective of
+    that the model predicted becomes the new centre; one that does not still sharpens the model. The objective of
     the centre never rises; with the Psi of inexact inner solves every plane is still a true one.
     """
-    oracle = _Oracle(problem, rng)
+    oracle = _Oracle(problem, duals)
     centre = _first_centre(problem) if start is None else oracle.begin(start)
     inner_tol = LOOSEST_INNER_TOL
-    objective, height, S = oracle(centre, inner_tol)
+    objective, plane = oracle(centre, inner_tol)
     stay = STAY_COLD if start is None else STAY_WARM
-    weight = stay * float(np.linalg.norm(S)) / np.sqrt(problem.rank) or 1.0
-    planes, mix, failures = [(height, S)], np.ones(1), 0
+    weight = stay * float(np.linalg.norm(plane[1])) / np.sqrt(problem.rank) or 1.0
+    planes, mix, failures = [plane], np.ones(1), 0
     trace = [objective]
     n_iter = 1
     while oracle.relative_gap(objective) > 0.9 * tol and n_iter < max_iter:
         n_iter += 1
-        trial, model = nearest_compromise(centre, weight, planes, mix, problem.rank, problem.null)
-        promised = max(objective - model, 0.0)
-        gap = min(oracle.relative_gap(objective), promised / oracle.scale(objective))
+        trial, model = fantope.proximal_step(centre, weight, planes, mix, problem.rank, problem.null)
+        predicted = max(objective - model, 0.0)
+        gap = min(oracle.relative_gap(objective), predicted / oracle.scale(objective))
         inner_tol = min(inner_tol, max(0.1 * gap, 0.01 * tol))
-        trial_objective, height, S = oracle(trial, inner_tol)
+        trial_objective, plane = oracle(trial, inner_tol)
         gained = objective - trial_objective
-        if gained > SERIOUS * promised:
+        if gained > SERIOUS * predicted:
             centre, objective, failures = trial, trial_objective, 0
-            if gained > 0.5 * promised:
+            if gained > 0.5 * predicted:
                 weight /= 2.0
         else:
             failures += 1
             if failures >= 3:
                 weight *= 1.5
-        planes, mix = add_plane(planes, mix, (height, S))
+        planes, mix = fantope.add_plane(planes, mix, plane)
         trace.append(objective)
         if progress is not None:
             progress(n_iter, objective, oracle.lower_bound)
     if failures > 0:
         # The duals belong to the last trial: bring them back to the centre, at least as close as they were there.
         for closer_tol in (min(inner_tol, 0.1 * tol), 1e-2 * tol, 1e-3 * tol):
-            final, _, _ = oracle(centre, closer_tol)
+            final, _ = oracle(centre, closer_tol)
             if final <= objective:
                 break
         objective = final
@@ -249,7 +224,7 @@ def _first_centre(problem: ProjectionProblem) -> Matrix:
 
 def solve_alternating(
     problem: ProjectionProblem,
-    rng: np.random.Generator,
+    duals: DualProblem,
     *,
     tol: float,
     max_iter: int,
@@ -261,35 +236,29 @@ def solve_alternating(
     the objective cycles instead of falling; ``trace`` shows it. Stops when the objective is certified to
     ``tol`` or after ``max_iter`` iterations, at the last iterate, as printed.
     """
-    oracle = _Oracle(problem, rng)
-    inner_tol = 0.1 * tol
+    oracle = _Oracle(problem, duals)
     P = np.zeros_like(problem.B)
-    _, _, S = oracle(P, inner_tol)
+    objective, (_, S) = oracle(P, 0.1 * tol)
     trace: list[float] = []
-    objective = np.inf
-    n_iter = 0
-    while n_iter < max_iter:
-        n_iter += 1
+    while len(trace) < max_iter:
         U = fantope.top_eigenvectors(S, problem.rank, problem.null)
         P = U @ U.T
-        objective, _, S = oracle(P, inner_tol)
+        objective, (_, S) = oracle(P, 0.1 * tol)
         trace.append(objective)
         if progress is not None:
-            progress(n_iter, objective, oracle.lower_bound)
+            progress(len(trace), objective, oracle.lower_bound)
         if oracle.relative_gap(objective) <= tol:
             break
-    return oracle.fit(P, objective, trace, n_iter)
+    return oracle.fit(P, objective, trace, len(trace))
 
 
-def round_to_rank(
-    problem: ProjectionProblem, fit: ProjectionFit, rng: np.random.Generator, *, tol: float
-) -> ProjectionFit:
+def round_to_rank(problem: ProjectionProblem, fit: ProjectionFit, *, tol: float) -> ProjectionFit:
     """Replace P by the projector on its top-r eigenvectors and solve for Psi once more.
 
     The result is feasible for the paper's own problem, and the lower bound of the convex one holds for it.
     """
     U = fantope.top_eigenvectors(fit.P, problem.rank, problem.null)
-    oracle = _Oracle(problem, rng)
-    oracle.duals, oracle.lower_bound, oracle.n_epochs = fit.duals, fit.lower_bound, fit.n_epochs
-    objective, _, _ = oracle(U @ U.T, 0.1 * tol)
+    oracle = _Oracle(problem, fit.duals)
+    oracle.lower_bound, oracle.n_epochs = fit.lower_bound, fit.n_epochs
+    objective, _ = oracle(U @ U.T, 0.1 * tol)
     return oracle.fit(U @ U.T, objective, [*fit.trace, objective], fit.n_iter)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unseen.solvers import fantope
-
-Matrix = NDArray[np.float64]
+from unseen.validation import Matrix
 
 
 def transfer_matrix(n_seen: int, n_unseen: int) -> Matrix:
@@ -46,7 +44,7 @@ def projection_regulariser(
     lam: float,
     rank: int,
     null: int,
-    n_images: int | None,
+    n_images: float | None,
 ) -> Matrix:
     """``B = C'(gamma Q + lam L)C / 2`` in coordinates C of all labels, the seen ones first.
 

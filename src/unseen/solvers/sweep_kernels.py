@@ -1,0 +1,328 @@
+"""Block-coordinate ascent over some images: compiled loops, one for dense and one for CSR rows.
+
+Both update the sparse duals and ``V = X' Psi A / beta`` in place. They visit the images in the given order, from
+``start`` on, and return ``(where it stopped, whether slots ran out, gap estimate, gain of the dual)``: they stop
+early, with everything consistent, when a row needs more dual slots than there are, so that the caller can double
+them and go on. They release the interpreter's lock, and several threads may work on one dense sweep.
+
+An image of weight w has caps w instead of 1. With ``v = psi / w`` its row problem is that of `row_kernels`, with
+``h = w |x|^2 / beta``.
+"""
+
+# mypy: disable-error-code="no-untyped-def, misc, call-arg, var-annotated"
+# compiled kernels: numba infers the types
+
+import ctypes
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from unseen.solvers.row_kernels import make_scratch, row_loss, solve_row
+
+NO_SLOT = -1.0
+SPINS = 2000  # looks at the counter before the processor is offered to others: about a microsecond
+ARRIVED, MEETINGS, ABORTED = 0, 8, 16  # places in the barrier's array, on cache lines of their own
+
+
+class RowProblems(NamedTuple):
+    """What the problems of all rows share. ``A A' = K``; ``At = A'`` in the dtype of the images."""
+
+    T: Any
+    weights: Any
+    A: Any
+    At: Any
+    K: Any
+    beta: float
+    newton: bool | None  # see `solve_row`
+
+
+class DualArrays(NamedTuple):
+    """The rows of Psi: ``count[i]`` pairs (label, value) for image ``i``."""
+
+    index: Any
+    value: Any
+    count: Any
+
+
+class SharedWork(NamedTuple):
+    """What the threads of a dense sweep share: one entry per thread in each array but the barrier."""
+
+    barrier: Any
+    V_changes: Any  # what its block of rows does to V
+    has_moved: Any
+    lacks_slots: Any
+
+
+def share_work(n_threads, V):
+    """Shared memory for a sweep of so many threads."""
+    flags = np.zeros((2, n_threads), np.bool_)
+    return SharedWork(np.zeros(24, np.int64), np.empty((n_threads, *V.shape), V.dtype), flags[0], flags[1])
+
+
+@njit(cache=True)
+def _update_row(problems, duals, row, squared_norm, s, v, old, old_s, change, scratch, tol, max_steps):
+    """Solve the row at its margin scores ``s``, which follow; ``change`` becomes its ``(new - old) A / beta``.
+
+    Returns the row's share of the duality gap before the update (`NO_SLOT` when its duals do not fit), the gain
+    of the dual, and whether anything moved.
+    """
+    t, A, weight = problems.T[row], problems.A, problems.weights[row]
+    n_labels, width = A.shape
+    if weight == 0.0:
+        return 0.0, 0.0, False
+    v[:] = 0.0
+    gap = row_loss(t, s)
+    for k in range(duals.count[row]):
+        c = duals.index[row, k]
+        v[c] = duals.value[row, k] / weight
+        gap -= v[c] * (t[c] - s[c])
+    gap = weight * max(gap, 0.0)
+    for c in range(n_labels):
+        old[c], old_s[c] = v[c], s[c]
+    h = weight * squared_norm / problems.beta
+    if solve_row(problems.K, h, t, s, v, tol, max_steps, scratch, problems.newton) == 0:
+        return gap, 0.0, False
+    if not _store_row(duals, row, weight, v):
+        return NO_SLOT, 0.0, False
+    change[:] = 0.0
+    gain = 0.0
+    for c in range(n_labels):
+        if v[c] != old[c]:
+            moved = weight * (v[c] - old[c])
+            gain += moved * (t[c] - 0.5 * (s[c] + old_s[c]))
+            for k in range(width):
+                change[k] += moved / problems.beta * A[c, k]
+    return gap, gain, True
+
+
+@njit(cache=True, inline="always")
+def _store_row(duals, row, weight, v):
+    """Write the non-zeros of ``weight v``; False, with nothing written, when they do not fit."""
+    n_nonzero = 0
+    for c in range(v.shape[0]):
+        if v[c] != 0.0:
+            n_nonzero += 1
+    if n_nonzero > duals.index.shape[1]:
+        return False
+    k = 0
+    for c in range(v.shape[0]):
+        if v[c] != 0.0:
+            duals.index[row, k] = c
+            duals.value[row, k] = weight * v[c]
+            k += 1
+    duals.count[row] = n_nonzero
+    return True
+
+
+@njit(cache=True, nogil=True)
+def sweep_dense(shared, block, X, scale, squared_norms, problems, duals, order, start, V, tol, max_steps, thread):
+    """Visit dense rows in blocks, one per thread: matrix products per block, row-after-row updates inside it.
+
+    A row that moves changes the scores of the later rows of its block through its products with them, so one
+    thread makes the iterates of one row at a time; a block does not see the blocks that other threads work on at
+    the same time. The order should be drawn afresh for every pass. A row whose new duals do not fit keeps its old
+    ones, and all threads stop after that block.
+    """
+    n_threads = shared.V_changes.shape[0]
+    n_labels, width = problems.A.shape
+    # Buffers for the products: fresh arrays for every block would be cleared by the system each time.
+    rows, projected = np.empty((block, X.shape[1]), X.dtype), np.empty((block, width), X.dtype)
+    scores, products = np.empty((block, n_labels), X.dtype), np.empty(block, X.dtype)
+    changes, V_change = np.empty((block, width), X.dtype), shared.V_changes[thread]
+    v, old, old_s = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
+    s, change, scratch = np.empty((block, n_labels)), np.empty(width), make_scratch(n_labels)
+    gap, gain, lacks_slots = 0.0, 0.0, False
+    shared.lacks_slots[thread] = False
+    while start < order.shape[0] and not lacks_slots:
+        together = min(n_threads * block, order.shape[0] - start)
+        first = start + thread * together // n_threads
+        size = start + (thread + 1) * together // n_threads - first
+        for i in range(size):
+            row = order[first + i]
+            for j in range(X.shape[1]):
+                rows[i, j] = X[row, j] * scale[row]
+        if size > 0:
+            np.dot(rows[:size], V, projected[:size])
+            np.dot(projected[:size], problems.At, scores[:size])
+        for i in range(size):
+            for c in range(n_labels):
+                s[i, c] = scores[i, c]
+        n_moved = 0
+        for i in range(size):
+            row = order[first + i]
+            squared_norm = squared_norms[row]
+            row_gap, row_gain, moved = _update_row(
+                problems, duals, row, squared_norm, s[i], v, old, old_s, change, scratch, tol, max_steps
+            )
+            if row_gap == NO_SLOT:
+                shared.lacks_slots[thread] = True
+                continue
+            gap += row_gap
+            gain += row_gain
+            if moved and squared_norm > 0.0:
+                if i + 1 < size:
+                    np.dot(rows[i + 1 : size], rows[i], products[i + 1 : size])
+                    _update_later_rows(i, size, products, squared_norm, old_s, s)
+                # A moved row goes to the front, over rows that did not move: the next product takes it from there.
+                if n_moved < i:
+                    for j in range(X.shape[1]):  # as a slice it would take seconds to compile: numba checks shapes
+                        rows[n_moved, j] = rows[i, j]
+                for k in range(width):
+                    changes[n_moved, k] = change[k]
+                n_moved += 1
+        shared.has_moved[thread] = n_moved > 0
+        if n_moved > 0:
+            np.dot(rows[:n_moved].T, changes[:n_moved], V_change)
+        if not meet(shared.barrier, n_threads):
+            break
+        _add_changes(shared, V, thread * X.shape[1] // n_threads, (thread + 1) * X.shape[1] // n_threads)
+        start += together
+        lacks_slots = shared.lacks_slots.any()
+        if not meet(shared.barrier, n_threads):
+            break
+    return start, lacks_slots, gap, gain
+
+
+@njit(cache=True)
+def _update_later_rows(i, size, products, squared_norm, old_s, s):
+    """Add what the update of row ``i`` does to the margin scores of the later rows of the block."""
+    for c in range(s.shape[1]):
+        old_s[c] = s[i, c] - old_s[c]
+    for j in range(i + 1, size):
+        share = products[j] / squared_norm
+        for c in range(s.shape[1]):
+            s[j, c] += share * old_s[c]
+
+
+@njit(cache=True)
+def _add_changes(shared, V, first, last):
+    """Add what all threads do to some features."""
+    for k in range(shared.has_moved.shape[0]):
+        if shared.has_moved[k]:
+            V_change = shared.V_changes[k]
+            for j in range(first, last):
+                for c in range(V.shape[1]):
+                    V[j, c] += V_change[j, c]
+
+
+@njit(cache=True, nogil=True)
+def sweep_csr(data, indices, indptr, scale, problems, duals, order, start, V, tol, max_steps):
+    """Visit CSR rows one after another: the work is proportional to a row's non-zeros."""
+    n_labels, width = problems.A.shape
+    z, change = np.empty(width), np.empty(width)
+    v, old, s, old_s = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
+    scratch = make_scratch(n_labels)
+    gap, gain = 0.0, 0.0
+    while start < order.shape[0]:
+        row = order[start]
+        z[:] = 0.0
+        squared_norm = 0.0
+        for e in range(indptr[row], indptr[row + 1]):
+            x = np.float64(data[e]) * scale[row]
+            squared_norm += x * x
+            for k in range(width):
+                z[k] += x * V[indices[e], k]
+        for c in range(n_labels):
+            s[c] = 0.0
+            for k in range(width):
+                s[c] += problems.A[c, k] * z[k]
+        row_gap, row_gain, moved = _update_row(
+            problems, duals, row, squared_norm, s, v, old, old_s, change, scratch, tol, max_steps
+        )
+        if row_gap == NO_SLOT:
+            break
+        gap += row_gap
+        gain += row_gain
+        if moved:
+            for e in range(indptr[row], indptr[row + 1]):
+                x = np.float64(data[e]) * scale[row]
+                for k in range(width):
+                    V[indices[e], k] += x * change[k]
+        start += 1
+    return start, start < order.shape[0], gap, gain
+
+
+@njit(cache=True, nogil=True)
+def total_loss(S, T, weights):
+    """Weighted sum over images of the loss at margin scores ``S``."""
+    total = 0.0
+    for i in range(S.shape[0]):
+        total += weights[i] * row_loss(T[i], S[i])
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def squared_lengths(X, scale):
+    """Squared lengths of the rows ``scale[i] * X[i]``."""
+    squared = np.zeros(X.shape[0])
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            squared[i] += np.float64(X[i, j] * scale[i]) ** 2
+    return squared
+
+
+# The threads of a sweep meet thousands of times a second: a barrier of the standard library, which goes through
+# the interpreter, would cost more than the work between two meetings.
+
+
+def abort(barrier):
+    """Let those who wait go on, and nobody wait any more: a thread will not come."""
+    barrier[ABORTED] = 1
+
+
+def _pointer(context, builder, array_type, array, place):
+    view = context.make_array(array_type)(context, builder, array)
+    return cgutils.get_item_pointer(context, builder, array_type, view, [place])
+
+
+@intrinsic
+def _atomic_add(typing_context, array, place, amount):
+    """Add to ``array[place]`` as one indivisible step; return the value before."""
+
+    def generate(context, builder, signature, arguments):
+        pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
+        return builder.atomic_rmw("add", pointer, arguments[2], "seq_cst")
+
+    return types.int64(array, types.intp, types.int64), generate
+
+
+@intrinsic
+def _atomic_load(typing_context, array, place):
+    """Read ``array[place]`` afresh: what others wrote before they changed it is visible afterwards."""
+
+    def generate(context, builder, signature, arguments):
+        pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
+        return builder.load_atomic(pointer, "seq_cst", 8)
+
+    return types.int64(array, types.intp), generate
+
+
+if sys.platform != "win32" and hasattr(ctypes.CDLL(None), "sched_yield"):
+    _offer_processor = types.ExternalFunction("sched_yield", types.int32())
+else:
+
+    @njit(cache=True)
+    def _offer_processor():
+        return 0
+
+
+@njit(cache=True)
+def meet(barrier, n_threads):
+    """Wait until all threads are here; False if the meeting was aborted."""
+    meeting = _atomic_load(barrier, MEETINGS)
+    if _atomic_add(barrier, ARRIVED, 1) == n_threads - 1:
+        _atomic_add(barrier, ARRIVED, -n_threads)
+        _atomic_add(barrier, MEETINGS, 1)
+        return True
+    spins = 0
+    while _atomic_load(barrier, MEETINGS) == meeting:
+        if _atomic_load(barrier, ABORTED) != 0:
+            return False
+        spins += 1
+        if spins > SPINS:
+            _offer_processor()
+    return True

@@ -1,0 +1,99 @@
+"""Rows of X in memory, in a file, and sparse; threads that wait for each other."""
+
+import subprocess
+import sys
+from threading import Thread
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numba import njit
+
+from unseen.solvers.rows import Rows, row_scale, run_in_threads
+from unseen.solvers.sweep_kernels import abort, meet
+
+
+def test_scoring_needs_no_numba():
+    code = "import unseen.solvers.rows, sys; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array])
+def test_lengths_neither_overflow_nor_vanish(store):
+    X = np.array([[3.0, -4.0], [3e200, -4e200], [0.0, 0.0], [3e-200, 4e-200]])
+    np.testing.assert_allclose(row_scale(store(X), True) * np.array([5, 5e200, 1, 5e-200]), 1.0)
+    assert np.all(row_scale(store(X), False) == 1.0)
+    with pytest.raises(ValueError, match="^X: "):
+        row_scale(store(np.array([[1.0, 0.0], [1e31, 0.0]], np.float32)), True)
+
+
+def in_file(path, X):
+    np.save(path, X)
+    return Rows(np.load(path, mmap_mode="r"), row_scale(X, True))
+
+
+@pytest.mark.parametrize("n_rows", [1, 4096, 9000])
+def test_a_pass_over_a_file_visits_every_image_once_in_another_order_each_time(tmp_path, n_rows):
+    rows = in_file(tmp_path / "X.npy", np.random.default_rng(0).standard_normal((n_rows, 3)).astype(np.float32))
+    rng = np.random.default_rng(0)
+    first, second = (np.concatenate(list(rows.visits(rng))) for _ in range(2))
+    assert np.array_equal(np.sort(first), np.arange(n_rows))
+    assert np.array_equal(np.sort(second), np.arange(n_rows))
+    assert n_rows == 1 or not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_products_do_not_depend_on_the_storage(tmp_path, n_threads):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((5000, 7))
+    weights, V = rng.standard_normal((5000, 2)), rng.standard_normal((7, 2))
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    scale = row_scale(X, True)
+    for rows in (
+        Rows(X, scale, n_threads),
+        in_file(tmp_path / "X.npy", X),
+        Rows(sp.csr_array(X), scale, n_threads),
+    ):
+        for given in (weights, sp.csr_array(weights)):
+            np.testing.assert_allclose(rows.gather(given), unit.T @ weights, rtol=1e-9)
+        np.testing.assert_allclose(np.vstack([Z for _, Z in rows.project(V)]), unit @ V)
+        np.testing.assert_allclose(rows.take(np.array([4, 2])), unit[[4, 2]])
+        assert rows.is_sparse or rows.squared_norms == pytest.approx(1.0)
+
+
+@njit(nogil=True)
+def _count_stale(barrier, n_threads, written, thread):
+    stale = 0
+    for i in range(500):
+        written[thread] = i
+        meet(barrier, n_threads)
+        for k in range(n_threads):
+            stale += written[k] != i
+        meet(barrier, n_threads)
+    return stale
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_every_thread_sees_what_the_others_wrote_before_they_met(n_threads):
+    barrier, written = np.zeros(24, np.int64), np.zeros(n_threads, np.int64)
+    assert not any(run_in_threads(lambda k: _count_stale(barrier, n_threads, written, k), n_threads))
+
+
+@pytest.mark.parametrize("failing", [0, 1, "start"])
+def test_a_failure_does_not_leave_the_others_waiting(failing, monkeypatch):
+    barrier, started, start = np.zeros(24, np.int64), [], Thread.start
+
+    def start_first_only(thread):
+        started.append(thread)
+        if failing == "start" and len(started) == 2:
+            raise MemoryError("out of threads")
+        start(thread)
+
+    def wait(k):
+        if k == failing:
+            raise MemoryError("out of memory")
+        return _count_stale(barrier, 3, np.zeros(3, np.int64), k)
+
+    monkeypatch.setattr(Thread, "start", start_first_only)
+    with pytest.raises(MemoryError, match="out of"):
+        run_in_threads(wait, 3, lambda: abort(barrier))
