@@ -8,7 +8,6 @@ import pytest
 pytest.importorskip("PIL")
 pytest.importorskip("distributed")
 pytest.importorskip("onnxruntime")
-from tests.cluster.clusters import processes
 from tests.images.graphs import mean_colour
 from tests.images.pictures import fill
 
@@ -16,12 +15,6 @@ from unseen.cluster.extract import extract_on_cluster
 from unseen.images.features import extract_features
 
 SETTINGS = 'size = 8\nmean = [0, 0, 0]\nstd = [1, 1, 1]\nvalue_range = 1\nfeatures = "colour"\n'
-
-
-@pytest.fixture(scope="module")
-def client():
-    with processes() as client:
-        yield client
 
 
 @pytest.fixture

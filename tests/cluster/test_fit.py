@@ -194,12 +194,12 @@ def _two_fits(seed, X, Y, labels):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda X, Y: (X[:, 0], Y), "^X: "),
-        (lambda X, Y: (X[:0], Y[:0]), "^X: "),
-        (lambda X, Y: (X, Y[:-1]), "^Y: "),
-        (lambda X, Y: (da.where(X.max() == X, np.nan, X), Y), "X contains NaN.*row [0-9]+"),
-        (lambda X, Y: (X, Y + 5), "^Y: "),
-        (lambda X, Y: (X, Y * 0), "^Y: "),
+        (lambda X, Y: (X[:, 0], Y), r"^X: "),
+        (lambda X, Y: (X[:0], Y[:0]), r"^X: "),
+        (lambda X, Y: (X, Y[:-1]), r"^Y: "),
+        (lambda X, Y: (da.where(X.max() == X, np.nan, X), Y), r"X contains NaN.*row [0-9]+"),
+        (lambda X, Y: (X, Y + 5), r"^Y: "),
+        (lambda X, Y: (X, Y * 0), r"^Y: "),
     ],
 )
 def test_bad_data_are_found_where_they_are(client, data, Y, labels, spoil, message):

@@ -23,7 +23,7 @@ def test_lengths_neither_overflow_nor_vanish(store):
     X = np.array([[3.0, -4.0], [3e200, -4e200], [0.0, 0.0], [3e-200, 4e-200]])
     np.testing.assert_allclose(row_scale(store(X), True) * np.array([5, 5e200, 1, 5e-200]), 1.0)
     assert np.all(row_scale(store(X), False) == 1.0)
-    with pytest.raises(ValueError, match="^X: "):
+    with pytest.raises(ValueError, match=r"^X: "):
         row_scale(store(np.array([[1.0, 0.0], [1e31, 0.0]], np.float32)), True)
 
 
