@@ -3,55 +3,30 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from functools import partial
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from joblib import parallel_config
 
 from unseen import LabelSpace, make_tagged_scenes
-from unseen import taep as taep_room
 from unseen.baselines import DMP
 from unseen.ensembles import BackboneKnowledge
-from unseen.evaluation.metrics import Summary, summary
+from unseen.evaluation.metrics import summary
 from unseen.evaluation.protocol import alternating_split, named_split
-from unseen.evaluation.search import class_holdout_search
-from unseen.experiment import runner as room
-from unseen.experiment._cell import run_cell
-from unseen.experiment._data import SideBySide
-from unseen.experiment.paper_tables import implied_totals, printed
-from unseen.experiment.runner import (
-    MAIN,
-    METHODS,
-    ExperimentData,
-    Method,
-    SearchPlan,
-    class_splits,
-    identity_error,
-    interval,
-    is_blind,
-    run_cells,
-    run_experiment,
-)
-from unseen.experiment.studies import FACTORS, embedding_study, rank_study, strength_study
+from unseen.experiment import runner
+from unseen.experiment.data import ExperimentData, SideBySide
+from unseen.experiment.methods import METHODS, Method
+from unseen.experiment.runner import MAIN, SearchPlan, class_splits, interval, run_experiment
+from unseen.experiment.studies import FACTORS, rank_study, strength_study
 from unseen.taep import TAEP
 
 PLAN = SearchPlan(halvings=1, most_images=80)
 
 
-def small_dmp(given):
-    return DMP()
-
-
-def small_taep(given):
-    return TAEP(tol=5e-2)
-
-
 SMALL = (
-    Method("DMP", "paper", small_dmp, ({"alpha": [0.1, 10.0]}, {"center": [True, False]})),
-    Method("TAEP", "paper", small_taep, ({"rank": [2, 4]}, {"gamma": [0.01, 1.0]})),
-    Method("TAEP-H", "paper", small_taep, ({"lam": [0.1, 1.0]},), relations="hierarchy"),
+    Method("DMP", "paper", DMP(), ({"alpha": [0.1, 10.0]}, {"center": [True, False]})),
+    Method("TAEP", "paper", TAEP(tol=5e-2), ({"rank": [2, 4]}, {"gamma": [0.01, 1.0]})),
+    Method("TAEP-H", "paper", TAEP(tol=5e-2), ({"lam": [0.1, 1.0]},), relations="hierarchy"),
 )
 
 
@@ -85,7 +60,7 @@ def done(data, splits):
 
 
 def contents(experiment):
-    return [json.dumps(outcome.result.to_content(), sort_keys=True) for outcome in experiment.outcomes]
+    return [json.dumps(asdict(outcome.result), sort_keys=True) for outcome in experiment.outcomes]
 
 
 def test_every_method_has_a_row_on_every_split(done, splits):
@@ -105,22 +80,6 @@ def test_same_seed_same_bits_whatever_the_number_of_jobs(data, splits, done):
     assert contents(run_experiment(data, splits, SMALL, plan=PLAN, seed=1)) != contents(done)
 
 
-def test_a_part_has_one_thread_on_a_worker_that_has_more(data, done, monkeypatch):
-    used, asked = [], taep_room._n_threads
-    monkeypatch.setattr(taep_room, "_n_threads", lambda n_jobs: used.append(asked(n_jobs)) or used[-1])
-    with parallel_config(backend="threading", n_jobs=2):
-        assert asked(None) == 2  # so that the bits of a fit would depend on where it is made
-        run_cell(done.of("TAEP")[0].cell, data, PLAN)
-    assert set(used) == {1}
-
-
-def test_backends_that_return_everything_in_the_end_will_do(data, splits, tmp_path):
-    dmp = SMALL[:1]
-    with parallel_config(backend="multiprocessing"):
-        found = run_experiment(data, splits, dmp, plan=PLAN, n_jobs=2, store=tmp_path)
-    assert contents(found) == contents(run_experiment(data, splits, dmp, plan=PLAN))
-
-
 def test_the_vector_of_an_unseen_label_reaches_no_search(data, splits):
     space = data.vectors["simulated"]
     split = splits[MAIN]
@@ -138,18 +97,9 @@ def test_the_vector_of_an_unseen_label_reaches_no_search(data, splits):
     assert searched[0].zero_shot != searched[1].zero_shot
 
 
-def test_vectors_side_by_side_are_centred_over_the_labels_in_use():
-    a = LabelSpace(["cat", "dog", "car"], np.array([[1.0, 0.0], [0.0, 1.0], [5.0, 5.0]]))
-    b = LabelSpace(["cat", "dog", "car"], np.array([[2.0], [0.0], [9.0]]))
-    half = np.sqrt(0.5)
-    found = SideBySide((a, b)).select(["cat", "dog"])
-    np.testing.assert_allclose(found.vectors, [[half, -half, 1.0], [-half, half, -1.0]])
-    assert SideBySide((a, b)).vectors.shape == (3, 3)
-
-
 def test_one_seen_label_cannot_be_searched_on(data):
     split = named_split(data.labels, data.labels[:1])
-    with pytest.raises(ValueError, match=r"'main split' has 1 seen label, .*search=False, or --no-search"):
+    with pytest.raises(ValueError, match=r"^splits: "):
         run_experiment(data, {MAIN: split}, SMALL[:1], plan=PLAN)
     assert run_experiment(data, {MAIN: split}, SMALL[:1], search=False).outcomes
 
@@ -169,22 +119,13 @@ def test_unseen_annotations_reach_no_choice_and_no_score_used_for_choosing(data,
         assert after.zero_shot != before.zero_shot  # the test itself does look at them
 
 
-def test_blindness_is_checked_on_what_is_learned_from(data, splits, monkeypatch):
-    assert all(is_blind(data, split) for split in splits.values())
-    leaking = lambda X, Y, split: room_view(X, Y, replace(split, seen=split.seen + split.unseen[:1],  # noqa: E731
-                                                          unseen=split.unseen[1:]))  # fmt: skip
-    room_view = room.training_view
-    monkeypatch.setattr(room, "training_view", leaking)
-    assert not is_blind(data, splits[MAIN])
-
-
 def test_finished_parts_are_found_again_and_damaged_ones_computed_again(data, splits, done, tmp_path, monkeypatch):
     main = {MAIN: splits[MAIN]}
     first = run_experiment(data, main, SMALL[:1], plan=PLAN, store=tmp_path)
     (part,) = tmp_path.iterdir()
     calls = []
-    real = room.run_cell
-    monkeypatch.setattr(room, "run_cell", lambda *args: calls.append(args) or real(*args))
+    real = runner.run_cell
+    monkeypatch.setattr(runner, "run_cell", lambda *args: calls.append(args) or real(*args))
     assert contents(run_experiment(data, main, SMALL[:1], plan=PLAN, store=tmp_path)) == contents(first)
     assert not calls
     whole = part.read_text()
@@ -199,7 +140,7 @@ def test_finished_parts_are_found_again_and_damaged_ones_computed_again(data, sp
 
 
 def test_a_stopped_run_keeps_what_is_finished(data, splits, tmp_path, monkeypatch):
-    real, calls = room.run_cell, []
+    real, calls = runner.run_cell, []
 
     def stopping(*args):
         calls.append(args)
@@ -207,7 +148,7 @@ def test_a_stopped_run_keeps_what_is_finished(data, splits, tmp_path, monkeypatc
             raise KeyboardInterrupt
         return real(*args)
 
-    monkeypatch.setattr(room, "run_cell", stopping)
+    monkeypatch.setattr(runner, "run_cell", stopping)
     with pytest.raises(KeyboardInterrupt):
         run_experiment(data, splits, SMALL[:1], search=False, store=tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
@@ -238,7 +179,7 @@ def test_methods_without_their_inputs_are_left_out_and_named(data, splits):
     assert [method.name for method in found.methods] == ["DMP"]
     assert "hierarchy" in found.left_out["TAEP-H"]
     assert "logits" in found.left_out[METHODS[-1].name]
-    with pytest.raises(ValueError, match="none of them can run"):
+    with pytest.raises(ValueError, match=r"^methods: "):
         run_experiment(bare, splits, SMALL[2:])
 
 
@@ -258,17 +199,6 @@ def test_random_splits_are_all_different(n_labels, n_others):
     assert list(splits) == [MAIN, *(f"random {i + 1}" for i in range(n_others))]
 
 
-def test_the_identity_holds_for_top_3_and_for_nothing_else(data, done):
-    assert max(o.result.identity_error for o in done.outcomes) < 1e-9
-    Y = data.Y[:30]
-    scores = np.random.default_rng(0).random(Y.shape)
-    assert identity_error(summary(Y, scores, 3), Y) < 1e-12
-    with pytest.raises(ValueError, match="top 3"):
-        identity_error(summary(Y, scores, 2), Y)
-    unknown = np.where(np.arange(Y.size).reshape(Y.shape) == 0, np.nan, Y)
-    assert np.isnan(identity_error(Summary(0.1, 0.2, 0.3, 0.4), unknown))
-
-
 def test_interval_is_students():
     part = interval([1.0, 2.0, 3.0])
     assert part.mean == 2.0
@@ -282,22 +212,9 @@ def test_label_figures_average_to_the_macro_f1(done):
             assert np.mean(outcome.result.labels["f1"]) == pytest.approx(outcome.result.zero_shot.macro_f1)
 
 
-def test_fewer_images_in_the_search_are_other_fits_on_the_same_folds(data):
-    labels = list(range(0, len(data.labels), 2))
-    X, Y = data.features["simulated"][data.is_train], data.Y[data.is_train][:, labels]
-    space = data.vectors["simulated"].select([data.labels[i] for i in labels])
-    few, all_, more = (
-        class_holdout_search(DMP(), {"alpha": [1.0]}, X, Y, space, n_splits=1, max_images=most).best_score
-        for most in (20, None, 1000)
-    )
-    assert few != all_ == more
-    with pytest.raises(ValueError, match="max_images"):
-        class_holdout_search(DMP(), {"alpha": [1.0]}, X, Y, space, max_images=0)
-
-
 def test_studies_start_from_the_choice(data, done):
     def run(cells):
-        return room.run_cells(cells, data, plan=PLAN)
+        return runner.run_cells(cells, data, plan=PLAN)
 
     strength = strength_study(done, run)
     assert {point.at for point in strength} == set(FACTORS)
@@ -309,20 +226,6 @@ def test_studies_start_from_the_choice(data, done):
     bounds = {p.at: p.outcome.result.lower_bound for p in ranks if p.curve == "convex"}
     assert len(convex) == len(bounds) > 2
     assert all(p.outcome.result.objective >= bounds[p.at] for p in ranks)
-    vectors = embedding_study(done, run)
-    assert [(p.curve, p.at) for p in vectors] == [("simulated", 0.0), ("simulated", 1.0)]
-    assert vectors[0].outcome.result.zero_shot != vectors[1].outcome.result.zero_shot
-
-
-def test_printed_rows_tell_the_protocol():
-    # Top 3 predictions, and 1.0633 true labels an image on the split of every other class.
-    for part in implied_totals("zero-shot", "voc2007"):
-        if not part.method.startswith("TAEP"):
-            assert part.total == pytest.approx(4.0633, abs=0.02)
-    assert printed("zero-shot", "voc2007", "TAEP-C").miap == pytest.approx(0.5922)
-    assert printed("generalized", "voc2012", "TAEP-H").hamming == pytest.approx(0.1294)
-    assert printed("zero-shot", "voc2007", "DeViSE") is None
-    assert implied_totals("zero-shot", "my data") == ()
 
 
 @pytest.mark.parametrize(
@@ -341,25 +244,8 @@ def test_data_that_do_not_fit_are_refused(data, change, message):
 
 def test_a_split_of_other_labels_is_refused(data):
     turned = alternating_split(tuple(reversed(data.labels)))
-    with pytest.raises(ValueError, match="splits: 'turned' splits other labels"):
+    with pytest.raises(ValueError, match=r"^splits: "):
         run_experiment(data, {"turned": turned}, SMALL[:1], search=False)
-
-
-def test_flags_must_be_flags(data):
-    with pytest.raises(ValueError, match="is_train: its type is int64"):
-        replace(data, is_train=data.is_train.astype(np.int64))
-
-
-def test_what_classes_are_kinds_of_is_part_of_the_data(data):
-    known = {"a": [1.0, 0.0], "b": [0.0, 1.0]}
-    prints = []
-    for membership in ([[1], [0]], [[0], [1]]):
-        kinds = LabelSpace(["kind"], [[1.0, 1.0]])
-        classes = BackboneKnowledge(
-            LabelSpace(list(known), list(known.values())), kinds=kinds, membership=membership
-        )
-        prints.append(replace(data, classes={"text": classes}).fingerprints()["classes text"])
-    assert prints[0] != prints[1]
 
 
 @pytest.fixture(scope="module")
@@ -390,8 +276,7 @@ def test_what_methods_of_the_open_track_are_given(two_networks):
     np.testing.assert_array_equal(X[:, n_features:], logits)
     np.testing.assert_allclose(np.linalg.norm(X[:, : plain.shape[1]], axis=1), 1.0, rtol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(X[:, plain.shape[1] : n_features], axis=1), 1.0, rtol=1e-5)
-    assert two_networks.inputs(with_stacked, "named") == "plain + named"
-    assert two_networks.inputs(with_taep, "named") == "named"
+    assert two_networks.used(with_stacked, "named") == ("plain", "named")
     half = {"plain": np.full((len(plain), 2048), 10.0, dtype=np.float16), "named": named}
     X = replace(two_networks, features=half).columns(with_stacked, "named")
     np.testing.assert_allclose(X[:, :2048], 2048**-0.5, rtol=1e-3)
@@ -408,5 +293,13 @@ def test_the_features_of_every_network_count_for_what_is_kept(two_networks, spli
     assert len(list(tmp_path.iterdir())) == n_kept + 1  # that of the method which looks at all of them
     for a, b in zip(first.outcomes, again.outcomes, strict=True):
         assert (a.result == b.result) == (a.cell.method.columns != "all")
-    points = embedding_study(first, partial(run_cells, data=two_networks, store=tmp_path))
-    assert {point.outcome.cell.method.name for point in points} == {method.name for method in open_methods[:2]}
+
+
+def test_top_3_predictions_obey_the_identity_of_the_paper(data):
+    """Hamming * L = (k + a)(1 - F1) for the top k labels; for another k it does not hold."""
+    Y = data.Y[:30]
+    scores = np.random.default_rng(0).random(Y.shape)
+    for k in (2, 3):
+        row = summary(Y, scores, k)
+        error = row.hamming * Y.shape[1] - (3 + Y.sum(axis=1).mean()) * (1 - row.micro_f1)
+        assert (abs(error) < 1e-12) == (k == 3)

@@ -15,7 +15,7 @@ from unseen.cli.terminal import check_output, one_line_errors, open_console, pri
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unseen.experiment.reproduce import Reproduction
+    from unseen.experiment.tables import Reproduction
 
 _NONE: list[str] = []
 _NO_PATHS: list[Path] = []
@@ -39,8 +39,9 @@ def reproduce(
             help="Features: NPZ, NPY, CSV or a folder of `unseen features`; the first for the tables.",
         ),
     ] = _NO_PATHS,
-    labels: Annotated[
-        Path | None, typer.Option(readable=False, help="Annotations: a CSV, or a VOC devkit.")
+    annotations: Annotated[
+        Path | None,
+        typer.Option("--annotations", "-a", readable=False, help="Annotations: a CSV file, or a VOC devkit."),
     ] = None,
     vectors: Annotated[
         list[str],
@@ -70,7 +71,8 @@ def reproduce(
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
     jobs: Annotated[int, typer.Option(help="Parts to run at once; -1 for all cores.")] = -1,
     output: Annotated[
-        Path | None, typer.Option(readable=False, help="Folder to write to; else reproduced-NAME.")
+        Path | None,
+        typer.Option("--output", "-o", readable=False, help="Folder to write to; the default is reproduced-NAME."),
     ] = None,
 ) -> None:
     """Make every table and figure of the paper on real data; run again to go on where it was stopped."""
@@ -79,27 +81,30 @@ def reproduce(
     with one_line_errors("reproduce"):
         if jobs == 0:
             raise ValueError("--jobs: 0 was given. Pass 1 or more, or -1 for all cores.")
-        from unseen.experiment import reproduce as room
+        from unseen.evaluation.protocol import alternating_split, named_split
+        from unseen.experiment import report
+        from unseen.experiment.data import read_data
 
-        sources = room.find_sources(
-            name, data, features=features, labels=labels, vectors=vectors, hit_counts=hit_counts,
-            path_lengths=relations,
-        )  # fmt: skip
-        folder = output or Path(f"reproduced-{sources.name}")
-        check_output(folder / "report.html")
         with show_progress(console) as reporter:
             reporter.stage("reading the data")
-            loaded = room.read_data(sources, seed=seed)
+            loaded = read_data(
+                name, data, annotations=annotations, features=features, vectors=vectors, hit_counts=hit_counts,
+                path_lengths=relations, seed=seed,
+            )  # fmt: skip
+            folder = output or Path(f"reproduced-{loaded.name}")
+            check_output(folder / "report.html")
+            split = alternating_split(loaded.labels)
+            if seen or unseen:
+                split = named_split(loaded.labels, _names(seen), _names(unseen))
             try:
-                result = room.reproduce(
-                    loaded, folder, split=room.main_split(loaded.data.labels, _names(seen), _names(unseen)),
-                    n_splits=n_splits, repeats=repeats, search=not no_search, seed=seed, n_jobs=jobs,
-                    command=_typed(), reporter=reporter,
+                result = report.reproduce(
+                    loaded, folder, split=split, n_splits=n_splits, repeats=repeats, search=not no_search, seed=seed,
+                    n_jobs=jobs, command=_typed(), stage=reporter.stage, step=reporter.step,
                 )  # fmt: skip
             except KeyboardInterrupt:
                 typer.echo(
-                    f"unseen reproduce: interrupted; finished parts are kept in {folder / 'parts'}. Run the same "
-                    f"command to go on.",
+                    f"unseen reproduce: interrupted; finished cells are kept in {folder / 'cells'}. Run the same "
+                    f"command to continue.",
                     err=True,
                 )
                 raise typer.Exit(130) from None
@@ -115,16 +120,14 @@ def _typed() -> str:
 
 
 def _print(console: Console, result: Reproduction) -> None:
-    from unseen.experiment import reproduce_page as page
-    from unseen.experiment import reproduce_tables as tables
-    from unseen.experiment.reproduce_claims import claims
+    from unseen.experiment import report, tables
 
     console.print()
-    for table in (*tables.main_tables(result, compact=True), *tables.split_tables(result)):
+    for table in (
+        *tables.main_tables(result, compact=True), *tables.split_tables(result), tables.claims_table(result)
+    ):  # fmt: skip
         print_table(console, table)
-    for claim in claims(result):
-        console.print(f"{claim.title}? {claim.text}\n", markup=False)
-    for line in (*page.surrogates(result), *page.left_out(result), *page.checks(result)):
+    for line in report.notes(result):
         console.print(line, markup=False)
     console.print(f"\n[bold]Report[/]   {escape(str(result.folder / 'report.html'))}", soft_wrap=True)
     console.print(

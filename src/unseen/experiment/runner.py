@@ -1,113 +1,122 @@
-"""Experiments: methods by splits of the classes, every part searched, fitted, tested once, and kept on disk.
+"""Run methods on splits of the classes: parameters by class-holdout, a refit on all seen labels, one test.
 
-1. Describe the data (`ExperimentData`) and choose methods (`METHODS`, or entries of your own).
-2. `run_experiment` gives an `Experiment`: a row a method, split and repeat, for both protocols.
-3. `strength_study`, `rank_study` and `embedding_study` go on from it.
-
-Parts run through joblib, so ``joblib.parallel_config(backend="dask")`` or ``"ray"`` spreads them over machines.
-A part that is finished is written to the store at once: a run that was stopped goes on where it was.
+Cells run through joblib, so ``joblib.parallel_config(backend="dask")`` spreads them over machines. A finished cell
+is written to the store at once: an interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import count, islice
+import hashlib
+import json
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from itertools import count
 from math import comb
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
-from joblib.parallel import get_active_backend
-from numpy.typing import ArrayLike
+from joblib import Parallel, delayed, parallel_config
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
-from unseen.evaluation.protocol import ClassSplit, random_split, training_view
-from unseen.evaluation.search import FEWEST_LABELS
-from unseen.experiment._cell import TOP, Cell, CellResult, SearchPlan, identity_error, run_cell
-from unseen.experiment._cells import CellStore, code_fingerprint, fingerprint
-from unseen.experiment._data import ExperimentData
-from unseen.experiment.methods import METHODS, Given, Method
+from unseen.base import ZeroShotTagger
+from unseen.evaluation import metrics
+from unseen.evaluation.protocol import (
+    ClassSplit,
+    View,
+    evaluate,
+    generalized_view,
+    random_split,
+    training_view,
+    zero_shot_view,
+)
+from unseen.evaluation.search import FEWEST_LABELS, class_holdout_search
+from unseen.experiment.data import ExperimentData
+from unseen.experiment.methods import METHODS, Method
+from unseen.files import write_atomically
 from unseen.validation import check_count, counted
 
-__all__ = [
-    "METHODS",
-    "TOP",
-    "Cell",
-    "CellResult",
-    "Experiment",
-    "ExperimentData",
-    "Given",
-    "Interval",
-    "Method",
-    "Outcome",
-    "SearchPlan",
-    "class_splits",
-    "identity_error",
-    "interval",
-    "is_blind",
-    "run_cells",
-    "run_experiment",
-]
-
 MAIN = "main split"
+TOP = 3  # labels predicted per image; the paper's figures follow from it
+PROTOCOLS = ("zero-shot", "generalized")
+Progress = Callable[[int, int], None]
 
 
-class Reporter(Protocol):
-    """Who is told how far an experiment is."""
+@dataclass(frozen=True)
+class SearchPlan:
+    """How parameters are chosen: halvings of the seen labels, and the most training images of a fold.
 
-    def stage(self, title: str) -> None:
-        """A new stage begins."""
+    More halvings of fewer images tell settings apart better than the reverse at the same cost: most of the
+    variance is in which labels are hidden.
+    """
 
-    def step(self, done: int, total: int) -> None:
-        """So much of the stage is done."""
+    halvings: int = 3
+    most_images: int = 800
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A method on a split of the classes.
+
+    ``sources`` are the label vectors to choose from. ``params`` are set on top of the method's own; None searches
+    them.
+    """
+
+    method: Method
+    split_name: str
+    split: ClassSplit
+    backbone: str
+    sources: tuple[str, ...]
+    seed: int
+    params: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """Result of a cell; plain values, fractions in [0, 1].
+
+    ``held_out`` is the MiAP of the chosen setting, of ``n_settings``, on held-out seen labels. ``labels`` has
+    name, positive test images, average precision and F1 of the top 3 for each unseen label of the zero-shot view.
+    """
+
+    params: dict[str, Any]
+    vectors: str
+    held_out: float | None
+    n_settings: int
+    zero_shot: metrics.Summary
+    generalized: metrics.Summary
+    labels: dict[str, list[Any]]
+    objective: float | None = None
+    lower_bound: float | None = None
+
+    def figures(self, protocol: str) -> metrics.Summary:
+        """The test figures of one protocol."""
+        return self.zero_shot if protocol == "zero-shot" else self.generalized
 
 
 class Outcome(NamedTuple):
-    """A cell and what came out of it."""
+    """A cell and its result."""
 
     cell: Cell
     result: CellResult
 
 
 class Interval(NamedTuple):
-    """Mean and half the width of its 95 % confidence interval; the latter is NaN for fewer than two values."""
+    """Mean and half the width of its 95 % confidence interval (NaN for fewer than two values)."""
 
     mean: float
     half: float
     n: int
 
-    @property
-    def low(self) -> float:
-        """Lower end."""
-        return self.mean - self.half
-
-    @property
-    def high(self) -> float:
-        """Upper end."""
-        return self.mean + self.half
-
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """What `run_experiment` found.
-
-    Attributes
-    ----------
-    data : ExperimentData
-        What it was run on.
-    outcomes : tuple of Outcome
-        A row a method, split and repeat, in the order of the methods.
-    left_out : dict of str to str
-        Methods that could not run, and why.
-    seed : int
-        As given.
-    searched : bool
-        Whether parameters were chosen by class-holdout.
-    plan : SearchPlan
-        How they were chosen.
-    """
+    """Results of `run_experiment`: one outcome per method, split and repeat; methods left out, with the reason."""
 
     data: ExperimentData
     outcomes: tuple[Outcome, ...]
@@ -118,7 +127,7 @@ class Experiment:
 
     @property
     def methods(self) -> tuple[Method, ...]:
-        """The methods that ran, in their order."""
+        """The methods that ran."""
         return tuple({outcome.cell.method.name: outcome.cell.method for outcome in self.outcomes}.values())
 
     @property
@@ -126,8 +135,13 @@ class Experiment:
         """Names of the random splits."""
         return tuple(dict.fromkeys(o.cell.split_name for o in self.outcomes if o.cell.split_name != MAIN))
 
+    @property
+    def split(self) -> ClassSplit:
+        """The main split."""
+        return next(outcome.cell.split for outcome in self.outcomes if outcome.cell.split_name == MAIN)
+
     def of(self, method: str, *, random: bool = False) -> tuple[Outcome, ...]:
-        """Rows of a method, on the main split or on the random ones."""
+        """Outcomes of a method on the main split, or on the random ones."""
         return tuple(
             outcome
             for outcome in self.outcomes
@@ -136,20 +150,9 @@ class Experiment:
 
 
 def class_splits(main: ClassSplit, n_random: int, seed: int) -> dict[str, ClassSplit]:
-    """The main split and up to ``n_random`` random ones of the same labels, all different, by name.
+    """The main split and up to ``n_random`` distinct random ones with as many seen labels, by name.
 
-    Parameters
-    ----------
-    main : ClassSplit
-        Such as the paper's, `unseen.evaluation.protocol.alternating_split`. Random ones have as many seen labels.
-    n_random : int
-        How many; of few labels there may not be as many.
-    seed : int
-        The same seed gives the same splits, and more of them begin with the fewer.
-
-    Returns
-    -------
-    dict of str to ClassSplit
+    The same seed gives the same splits, and a longer list begins with the shorter one.
     """
     used = sorted(main.seen + main.unseen)
     names = [main.names[column] for column in used]
@@ -168,7 +171,7 @@ def class_splits(main: ClassSplit, n_random: int, seed: int) -> dict[str, ClassS
 
 def run_experiment(
     data: ExperimentData,
-    splits: dict[str, ClassSplit],
+    splits: Mapping[str, ClassSplit],
     methods: Sequence[Method] = METHODS,
     *,
     search: bool = True,
@@ -177,9 +180,9 @@ def run_experiment(
     plan: SearchPlan | None = None,
     store: Path | None = None,
     n_jobs: int | None = None,
-    reporter: Reporter | None = None,
+    progress: Progress | None = None,
 ) -> Experiment:
-    """Every method on every split: parameters by class-holdout, a refit on all seen labels, one test.
+    """Run every method on every split.
 
     The parameters are chosen once, by MiAP on held-out seen labels, and the same fit is tested on both protocols.
 
@@ -187,24 +190,24 @@ def run_experiment(
     ----------
     data : ExperimentData
         Methods that need what it lacks are left out, and named in the result.
-    splits : dict of str to ClassSplit
+    splits : mapping of str to ClassSplit
         As made by `class_splits`.
     methods : sequence of Method
         What to run.
     search : bool, default=True
-        False fits every method with the parameters that its entry makes it with.
+        False fits every method with its own parameters.
     repeats : int, default=1
-        Runs with other seeds, of the halvings and of the estimator.
+        Runs with different seeds, of the halvings and of the estimator.
     seed : int, default=0
-        The same seed gives the same bits, whatever the number of jobs.
+        The same seed gives the same figures, whatever the number of jobs.
     plan : SearchPlan, optional
         Halvings and images of the search.
     store : Path, optional
-        Folder for finished parts. A part is found again if data, method, grid, split, seed and code are the same.
+        Folder for finished cells. A cell is reused if data, method, split, seed and code are unchanged.
     n_jobs : int, optional
-        Parts to run at once.
-    reporter : Reporter, optional
-        Told of the progress.
+        Cells to run at once.
+    progress : callable(done, total), optional
+        Called after each cell.
 
     Returns
     -------
@@ -213,7 +216,7 @@ def run_experiment(
     plan = plan or SearchPlan()
     for name, split in splits.items():
         if split.names != data.labels:
-            raise ValueError(f"splits: {name!r} splits other labels than those of the data, or in another order.")
+            raise ValueError(f"splits: the labels of {name!r} are not those of the data, in their order.")
         if search and len(split.seen) < FEWEST_LABELS:
             raise ValueError(
                 f"splits: {name!r} has {counted(len(split.seen), 'seen label')}, and a search, which hides half, "
@@ -223,18 +226,15 @@ def run_experiment(
     runnable = [method for method in methods if method.name not in left_out]
     if not runnable:
         raise ValueError(f"methods: none of them can run: {left_out}. Pass what they need.")
-    cells = []
-    for name, split in splits.items():
-        for method in runnable:
-            backbone = data.backbone(method)
-            assert backbone is not None  # what data.lacks is for
-            cells += [
-                Cell(method, name, split, backbone, data.sources(method), seed + r, None if search else {})
-                for r in range(check_count(repeats, "repeats"))
-            ]
-    outcomes = run_cells(cells, data, plan=plan, store=store, n_jobs=n_jobs, reporter=reporter)
-    order = {method.name: i for i, method in enumerate(runnable)}
-    outcomes.sort(key=lambda outcome: order[outcome.cell.method.name])  # stable: splits stay in their order
+    cells = [
+        Cell(
+            method, name, split, str(data.backbone(method)), data.sources(method), seed + r, None if search else {}
+        )
+        for method in runnable
+        for name, split in splits.items()
+        for r in range(check_count(repeats, "repeats"))
+    ]
+    outcomes = run_cells(cells, data, plan=plan, store=store, n_jobs=n_jobs, progress=progress)
     return Experiment(data, tuple(outcomes), left_out, seed, search, plan)
 
 
@@ -245,126 +245,199 @@ def run_cells(
     plan: SearchPlan | None = None,
     store: Path | None = None,
     n_jobs: int | None = None,
-    reporter: Reporter | None = None,
+    progress: Progress | None = None,
 ) -> list[Outcome]:
-    """Results of cells, in their order: from the store where it has them, else computed and stored.
-
-    Parameters
-    ----------
-    cells : iterable of Cell
-        What to compute.
-    data, plan, store, n_jobs, reporter
-        As in `run_experiment`.
-
-    Returns
-    -------
-    list of Outcome
-    """
-    cells, plan, kept = list(cells), plan or SearchPlan(), CellStore(store)
-    parts = data.fingerprints()
-    keys = [_key(cell, data, plan, parts) for cell in cells]
-    results = {key: kept.load(key, CellResult.from_content) for key in keys}
+    """Results of cells, in their order: read from the store where it has them, otherwise computed and stored."""
+    cells, plan = list(cells), plan or SearchPlan()
+    digests = _digests(data)
+    keys = [_key(cell, data, plan, digests) for cell in cells]
+    results = {key: _load(store, key) for key in keys}
     missing = {key: cell for key, cell in zip(keys, cells, strict=True) if results[key] is None}
-    if reporter is not None:
-        reporter.step(len(cells) - len(missing), len(cells))
-    jobs = (delayed(_run)(key, cell, data, plan) for key, cell in missing.items())
-    done = len(cells) - len(missing)
-    for key, result in _as_they_come(jobs, n_jobs):
-        kept.save(key, result.to_content())
+    report = progress or (lambda done, total: None)
+    report(len(cells) - len(missing), len(cells))
+    jobs = (delayed(_run_keyed)(key, cell, data, plan) for key, cell in missing.items())
+    finished = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)(jobs)
+    for done, (key, result) in enumerate(finished, start=1 + len(cells) - len(missing)):
+        _save(store, key, result)
         results[key] = result
-        done += 1
-        if reporter is not None:
-            reporter.step(done, len(cells))
-    return [Outcome(cell, results[key]) for key, cell in zip(keys, cells, strict=True)]
+        report(done, len(cells))
+    return [Outcome(cell, results[key]) for key, cell in zip(keys, cells, strict=True)]  # type: ignore[arg-type]
 
 
 def interval(values: ArrayLike) -> Interval:
-    """Mean of values with its 95 % interval, ``t s / sqrt(n)``, t of n - 1 degrees of freedom.
+    """Mean of values with its 95 % interval, ``t s / sqrt(n)``, t with n - 1 degrees of freedom.
 
-    Parameters
-    ----------
-    values : array-like
-        At least one. Splits of the same classes share data, so the interval speaks of other splits of this data
-        set, not of other data sets.
-
-    Returns
-    -------
-    Interval
+    Splits of the same classes share data: the interval is about other splits of this data set, not other data.
     """
     sample = np.asarray(values, dtype=np.float64).ravel()
     if sample.size < 2:
-        return Interval(float(sample.mean()), float("nan"), sample.size)
+        return Interval(float(sample.mean()) if sample.size else float("nan"), float("nan"), sample.size)
     half = stats.t.ppf(0.975, sample.size - 1) * sample.std(ddof=1) / np.sqrt(sample.size)
     return Interval(float(sample.mean()), float(half), sample.size)
 
 
-def is_blind(data: ExperimentData, split: ClassSplit, seed: int = 0) -> bool:
-    """Whether what is learned and searched on stays the same when the unseen annotations are shuffled.
+def run_cell(cell: Cell, data: ExperimentData, plan: SearchPlan) -> CellResult:
+    """Choose on the seen labels alone, refit on all of them, test once on each protocol.
 
-    The unseen columns of all images, training and test, are permuted over the images; the features and annotations
-    that fits and searches are given must not change by a bit.
-
-    Parameters
-    ----------
-    data : ExperimentData
-        The data set.
-    split : ClassSplit
-        Which labels are unseen.
-    seed : int, default=0
-        Of the permutation.
-
-    Returns
-    -------
-    bool
+    On one thread, so that the bits do not depend on how many cells run at a time.
     """
-    shuffled = np.array(data.Y)
-    order = np.random.default_rng(seed).permutation(len(shuffled))
-    columns = np.array(split.unseen)
-    shuffled[:, columns] = shuffled[np.ix_(order, columns)]
-    rows = np.arange(len(shuffled))[:, None]  # stands for the features: which images are taken
-    views = [training_view(rows[data.is_train], Y[data.is_train], split) for Y in (data.Y, shuffled)]
-    return all(fingerprint(a) == fingerprint(b) for a, b in zip(*((v.X, v.Y) for v in views), strict=True))
+    with parallel_config(backend="sequential", n_jobs=1), threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the record has the gap of the fit
+        X = data.columns(cell.method, cell.backbone)
+        train = training_view(X[data.is_train], data.Y[data.is_train], cell.split)
+        source, params, held_out, n_settings = cell.sources[0], dict(cell.params or {}), None, 0
+        if cell.params is None and cell.method.stages:
+            source, params, held_out, n_settings = choose(cell, data, train, plan)
+        model = _make(cell, data, source).set_params(**params)
+        _fit(model, cell, data, source, train)
+        return CellResult(params, source, held_out, n_settings, **_test(model, cell, data, X))
 
 
-def _as_they_come(jobs: Iterator[Any], n_jobs: int | None) -> Iterator[tuple[str, CellResult]]:
-    """Results, each as soon as joblib gives it."""
-    backend, _ = get_active_backend()
-    if backend.supports_return_generator:
-        yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)(jobs)
-        return
-    # Ray's returns all results in the end: it is given a few jobs at a time, or a stop would lose everything.
-    parallel, few = Parallel(n_jobs=n_jobs, batch_size=1), 2 * effective_n_jobs(n_jobs)
-    while part := list(islice(jobs, few)):
-        yield from parallel(part)
+def choose(
+    cell: Cell, data: ExperimentData, train: View, plan: SearchPlan
+) -> tuple[str, dict[str, Any], float, int]:
+    """Choose source and parameters on the seen labels; also returns held-out score and number of settings."""
+    candidates: list[tuple[float, str, dict[str, Any]]] = []
+    n_settings = 0
+    for source in cell.sources:
+        params: dict[str, Any] = {}
+        score = -np.inf
+        for grid in cell.method.stages:
+            model = _make(cell, data, source).set_params(**cell.method.in_search, **params)
+            found = class_holdout_search(
+                model, grid, train.X, train.Y, data.vectors[source].select(train.names),
+                _relations(cell, data, cell.split.seen), n_splits=plan.halvings, max_images=plan.most_images,
+                random_state=cell.seed,
+            )  # fmt: skip
+            params |= found.best_params
+            score = found.best_score
+            n_settings += len(found.table)
+        candidates.append((score, source, params))
+    score, source, params = max(candidates, key=lambda candidate: candidate[0])
+    return source, params, score, n_settings
 
 
-def _run(key: str, cell: Cell, data: ExperimentData, plan: SearchPlan) -> tuple[str, CellResult]:
+def _make(cell: Cell, data: ExperimentData, source: str) -> ZeroShotTagger:
+    n_features = data.n_features(cell.method, cell.backbone)
+    return cell.method.make(n_features, data.classes.get(source), cell.seed)
+
+
+def _relations(cell: Cell, data: ExperimentData, columns: Sequence[int]) -> NDArray[np.float64] | None:
+    related = data.related(cell.method)
+    return None if related is None else related[np.ix_(columns, columns)]
+
+
+def _fit(model: ZeroShotTagger, cell: Cell, data: ExperimentData, source: str, train: View) -> None:
+    split = cell.split
+    space = data.vectors[source].select([data.labels[column] for column in sorted(split.seen + split.unseen)])
+    relations = _relations(cell, data, split.seen + split.unseen)
+    model.fit(train.X, train.Y, space.select(split.seen_names), space.select(split.unseen_names), relations)
+
+
+def _test(model: ZeroShotTagger, cell: Cell, data: ExperimentData, X: NDArray[Any]) -> dict[str, Any]:
+    test = X[~data.is_train], data.Y[~data.is_train], cell.split
+    zero_shot, generalized = zero_shot_view(*test), generalized_view(*test)
+    scores = [model.decision_function(view.X, list(view.names)) for view in (zero_shot, generalized)]
+    return {
+        "zero_shot": evaluate(scores[0], zero_shot, TOP),
+        "generalized": evaluate(scores[1], generalized, TOP),
+        "labels": _label_figures(scores[0], zero_shot),
+        "objective": getattr(model, "objective_", None),
+        "lower_bound": getattr(model, "lower_bound_", None),
+    }
+
+
+def _label_figures(scores: NDArray[np.float64], view: View) -> dict[str, list[Any]]:
+    _, precisions = metrics.mean_average_precision(view.Y, scores, return_per_label=True)
+    predicted = metrics.top_k(scores, TOP)
+    positives = np.nansum(np.asarray(view.Y, dtype=np.float64), axis=0)
+    f1 = [
+        metrics.micro_f1(view.Y[:, [c]], predicted[:, [c]]) if positives[c] else float("nan")
+        for c in range(len(view.names))
+    ]
+    return {
+        "name": list(view.names),
+        "positives": [int(n) for n in positives],
+        "average_precision": [float(value) for value in precisions],
+        "f1": f1,
+    }
+
+
+def _run_keyed(key: str, cell: Cell, data: ExperimentData, plan: SearchPlan) -> tuple[str, CellResult]:
     return key, run_cell(cell, data, plan)
 
 
-def _key(cell: Cell, data: ExperimentData, plan: SearchPlan, parts: dict[str, str]) -> str:
-    """A name for all that the result depends on."""
-    method, used = cell.method, ["annotations"]
-    used += [f"features {name}" for name in data.used(method, cell.backbone)]
+def digest(*parts: Any) -> str:
+    """Hash of arrays (shape, type and content) and of plain values."""
+    total = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            array = np.ascontiguousarray(part)
+            total.update(f"{array.dtype.str}{array.shape}".encode())
+            total.update(array.data)
+        else:
+            total.update(json.dumps(part, sort_keys=True, default=str).encode())
+        total.update(b"\0")
+    return total.hexdigest()
+
+
+@cache
+def _code_digest() -> str:
+    """Hash of the package's source: a change of it makes stored results void."""
+    root = Path(__file__).resolve().parents[1]
+    return digest([(str(path.relative_to(root)), digest(path.read_text())) for path in sorted(root.rglob("*.py"))])
+
+
+def _digests(data: ExperimentData) -> dict[str, str]:
+    """Hash of each part of the data, by kind and name."""
+    parts = {"annotations": digest(list(data.labels), data.Y, data.is_train)}
+    for kind in ("features", "logits", "relations"):
+        parts |= {f"{kind} {name}": digest(matrix) for name, matrix in getattr(data, kind).items()}
+    parts |= {f"vectors {name}": digest(space.vectors) for name, space in data.vectors.items()}
+    parts |= {f"classes {name}": digest(known.class_vectors.vectors) for name, known in data.classes.items()}
+    return parts
+
+
+def _key(cell: Cell, data: ExperimentData, plan: SearchPlan, digests: Mapping[str, str]) -> str:
+    """Name for everything that the result depends on."""
+    method = cell.method
+    used = ["annotations", *(f"features {name}" for name in data.used(method, cell.backbone))]
     used += [f"vectors {source}" for source in cell.sources]
     if method.columns != "features":
         used += [f"logits {cell.backbone}", *(f"classes {source}" for source in cell.sources)]
     if data.related(method) is not None:
         used.append(f"relations {method.relations}")
-    given = Given(data.n_features(method, cell.backbone), data.classes.get(cell.sources[0]))
-    model = method.make(given)
-    search: Any = None
-    if cell.params is None:
-        search = [list(method.stages), dict(method.in_search), plan.halvings, plan.most_images]
-    return fingerprint(
-        code_fingerprint(),
-        [parts[name] for name in used],
-        [method.name, method.columns, type(model).__name__, _plain_params(model)],
-        [list(cell.split.seen), list(cell.split.unseen), list(cell.sources), cell.seed],
-        [None if cell.params is None else dict(cell.params), dict(cell.fixed), search],
-    )
+    model = _make(cell, data, cell.sources[0])
+    plain = {
+        k: repr(v) for k, v in model.get_params().items() if v is None or isinstance(v, bool | int | float | str)
+    }
+    search = None if cell.params is not None else [list(method.stages), dict(method.in_search), asdict(plan)]
+    split = [list(cell.split.seen), list(cell.split.unseen)]
+    params = None if cell.params is None else dict(cell.params)
+    return digest(
+        _code_digest(), [digests[name] for name in used], method.name, method.columns, type(model).__name__, plain,
+        split, list(cell.sources), cell.seed, params, search,
+    )  # fmt: skip
 
 
-def _plain_params(model: Any) -> dict[str, str]:
-    plain = (bool, int, float, str, type(None))
-    return {name: repr(value) for name, value in model.get_params().items() if isinstance(value, plain)}
+def _load(store: Path | None, key: str) -> CellResult | None:
+    """The stored result of that key; None if there is none, or a damaged one."""
+    if store is None:
+        return None
+    try:
+        entry = json.loads((store / f"{key}.json").read_text("utf-8"))
+        content = entry["content"]
+        if entry["digest"] != digest(content):
+            return None
+        summaries = {name: metrics.Summary(*content[name]) for name in ("zero_shot", "generalized")}
+        return CellResult(**(content | summaries))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _save(store: Path | None, key: str, result: CellResult) -> None:
+    if store is None:
+        return
+    content = json.loads(json.dumps(asdict(result), default=lambda value: value.item()))
+    text = json.dumps({"digest": digest(content), "content": content}, sort_keys=True, indent=1)
+    write_atomically(store / f"{key}.json", lambda part: part.write_text(text, encoding="utf-8"))

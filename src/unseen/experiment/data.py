@@ -1,0 +1,429 @@
+"""The data of an experiment: annotations, features of one or more backbones, label vectors and relations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.preprocessing import normalize
+
+from unseen.datasets.annotations import Annotations
+from unseen.datasets.sources import read_annotations
+from unseen.datasets.voc import find_voc
+from unseen.ensembles import BackboneKnowledge
+from unseen.experiment.methods import IN_A_PICTURE, SIDE_BY_SIDE, Method
+from unseen.images.features import open_features
+from unseen.images.imagenet import class_names
+from unseen.images.knowledge import imagenet_knowledge
+from unseen.labels.cooccurrence import read_hit_counts
+from unseen.labels.relate import relate
+from unseen.labels.relations import from_path_lengths
+from unseen.labels.space import LabelSpace
+from unseen.validation import check_matrix, check_names, check_relations, check_targets, listed
+
+Matrices = Mapping[str, NDArray[Any]]
+
+# Sources of label vectors that are used wherever they are installed, and their names in tables.
+_SOURCES: Final = {"glove": "GloVe 50-d", "use": "use", "use:a picture of a {}": IN_A_PICTURE}
+_PHRASE: Final = "a photo of a {}"
+_PREFERRED: Final = ("vgg19", "resnet50")  # the paper used VGG19; then the larger features
+# Classes of PASCAL VOC as people write them; the others are words already.
+_VOC_WORDS: Final = {
+    "aeroplane": "airplane",
+    "diningtable": "dining table",
+    "motorbike": "motorcycle",
+    "pottedplant": "potted plant",
+    "tvmonitor": "television",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class SideBySide:
+    """Label vectors of several sources, concatenated; each is centred over the labels in use and of unit length.
+
+    The labels in use are those of `select`: a mean over all labels would tell a search on the seen labels
+    something about the unseen ones.
+    """
+
+    parts: tuple[LabelSpace, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All labels."""
+        return self.parts[0].names
+
+    @property
+    def vectors(self) -> NDArray[Any]:
+        """Vectors of all labels."""
+        return self.select(self.names).vectors
+
+    def select(self, names: Sequence[str]) -> LabelSpace:
+        """Vectors of some labels."""
+        first, *others = (part.select(names).centered().normalized() for part in self.parts)
+        return first.beside(*others)
+
+
+@dataclass(frozen=True, eq=False)
+class ExperimentData:
+    """A data set for experiments.
+
+    Parameters
+    ----------
+    name : str
+        "voc2007" and "voc2012" are compared with the paper's figures.
+    labels : tuple of str
+        Names of the columns of ``Y``.
+    Y : array of shape (n_images, n_labels)
+        1 present, 0 absent, NaN unknown.
+    is_train : array of shape (n_images,), bool
+        Training images; the others are for testing.
+    features : mapping of str to array of shape (n_images, n_features)
+        By backbone; the tables use the first.
+    vectors : mapping of str to LabelSpace or SideBySide
+        By source; the tables use the first.
+    logits : mapping of str to array of shape (n_images, n_classes)
+        Class scores of some of the backbones.
+    classes : mapping of str to BackboneKnowledge
+        By source; unfitted taggers that hold the vectors of the class names.
+    relations : mapping of str to array of shape (n_labels, n_labels)
+        "hierarchy" and "hit counts", as available.
+    notes : tuple of str
+        What a reader of the results must know about the data.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    Y: NDArray[Any]
+    is_train: NDArray[np.bool_]
+    features: Matrices
+    vectors: Mapping[str, LabelSpace | SideBySide]
+    logits: Matrices = field(default_factory=dict)
+    classes: Mapping[str, BackboneKnowledge] = field(default_factory=dict)
+    relations: Matrices = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        labels = check_names(self.labels, "labels")
+        Y = check_matrix(self.Y, "Y")
+        check_targets(Y, "Y")
+        if Y.shape[1] != len(labels):
+            raise ValueError(f"Y: {Y.shape[1]} columns for {len(labels)} labels. Pass one column per label.")
+        if self.is_train.shape != (len(Y),) or self.is_train.dtype != np.bool_ or len(set(self.is_train)) != 2:
+            raise ValueError("is_train: pass one boolean per image, with images on both sides.")
+        if not self.features or not self.vectors:
+            raise ValueError("features, vectors: pass at least one of each.")
+        for name, matrix in (*self.features.items(), *self.logits.items()):
+            if len(matrix) != len(Y) or not np.isfinite(matrix.sum(dtype=np.float64)):
+                raise ValueError(
+                    f"features: those of {name!r} are not one finite row per image. Extract them again."
+                )
+        for source, space in self.vectors.items():
+            if space.names != labels:
+                raise ValueError(f"vectors: those of {source!r} are not those of the labels, in their order.")
+        for matrix in self.relations.values():
+            check_relations(matrix, labels)
+
+    @property
+    def main_features(self) -> str:
+        """The backbone of the tables."""
+        return next(iter(self.features))
+
+    @property
+    def main_vectors(self) -> str:
+        """The label vectors of the tables."""
+        return next(iter(self.vectors))
+
+    def lacks(self, method: Method) -> str | None:
+        """What the data set would need for a method, in words; None if it has everything."""
+        if method.needs_relations and method.relations is not None and self.related(method) is None:
+            return f"there are no relations by {method.relations}"
+        if method.columns != "features" and not self.backbone(method):
+            return "no backbone has class logits"
+        if method.columns != "features" and not self.classes:
+            return "the names of the backbone's classes have no vectors"
+        return None
+
+    def backbone(self, method: Method) -> str | None:
+        """The backbone that a method works on: the first, or the first with logits if it needs them."""
+        names = self.features if method.columns == "features" else self.logits
+        return next((name for name in self.features if name in names), None)
+
+    def used(self, method: Method, backbone: str) -> tuple[str, ...]:
+        """The backbones whose features a method gets: one, or all."""
+        return tuple(self.features) if method.columns == "all" else (backbone,)
+
+    def sources(self, method: Method) -> tuple[str, ...]:
+        """Sources of label vectors that a method chooses from."""
+        known = self.vectors if method.columns == "features" else self.classes
+        return tuple(source for source in method.vectors if source in known) or tuple(known)[:1]
+
+    def related(self, method: Method) -> NDArray[Any] | None:
+        """Relations that a method is given, if there are any."""
+        return None if method.relations is None else self.relations.get(method.relations)
+
+    def n_features(self, method: Method, backbone: str) -> int:
+        """Number of feature columns of a method that also gets logits."""
+        return sum(self.features[name].shape[1] for name in self.used(method, backbone))
+
+    def columns(self, method: Method, backbone: str) -> NDArray[Any]:
+        """The X of a method."""
+        if method.columns == "features":
+            return self.features[backbone]
+        if method.columns == "logits":
+            return self.logits[backbone]
+        features = [self.features[name] for name in self.used(method, backbone)]
+        if method.columns == "all":
+            # Half precision cannot hold the squares of long rows.
+            features = [normalize(block.astype(np.result_type(block, np.float32))) for block in features]
+        return np.hstack([*features, self.logits[backbone]])
+
+
+def read_data(
+    name: str | None,
+    where: str | Path,
+    *,
+    annotations: Path | None = None,
+    features: Sequence[Path] = (),
+    vectors: Sequence[str] = (),
+    hit_counts: Path | None = None,
+    path_lengths: Path | None = None,
+    seed: int = 0,
+) -> ExperimentData:
+    """Read a data set; what is not given is found in a folder by its name.
+
+    In the folder: ``NAME_labels.csv``, or the folder is a VOC devkit; ``NAME_BACKBONE.npz``, one or more; and
+    optionally ``NAME_*glove*.csv``, ``NAME_hitcounts*.csv`` and ``NAME_wordnet*path_length*.csv``, where NAME may
+    also be ``voc20``, for the classes that VOC2007 and VOC2012 share. Of several files the first by name is used.
+
+    Parameters
+    ----------
+    name : str or None
+        Name of the data set; None takes it from the CSV file, without ``_labels``.
+    where : str or Path
+        The folder, or a CSV file of annotations in it.
+    annotations : Path, optional
+        What `unseen.datasets.read_annotations` reads.
+    features : sequence of Path
+        What `unseen.images.features.open_features` opens; images are matched by their names.
+    vectors : sequence of str
+        Sources of label vectors, the first for the tables.
+    hit_counts, path_lengths : Path, optional
+        CSV matrices; without path lengths, those of WordNet that come with the package.
+    seed : int, default=0
+        Draws the training half where the annotations name no split.
+
+    Returns
+    -------
+    ExperimentData
+    """
+    where = Path(where)
+    if not where.exists():
+        raise FileNotFoundError(f"--data: there is no {str(where)!r}. Pass a folder or a CSV file of annotations.")
+    if where.is_file():
+        name, annotations = name or where.stem.removesuffix("_labels"), annotations or where
+    elif name is None:
+        raise ValueError(
+            f"--data: {str(where)!r} is a folder. Say which data set: unseen reproduce voc2007 --data ..."
+        )
+    folder = where if where.is_dir() else where.parent
+    found = read_labels(name, annotations or _find_annotations(folder, name))
+    notes: list[str] = []
+    is_train = _training_images(found, seed, notes)
+    matrices, logits = {}, {}
+    for path in tuple(features) or _find_features(folder, name):
+        backbone, matrix, scores = _read_features(path, name, found, notes)
+        if backbone in matrices:
+            raise ValueError(f"--features: two of them are of {backbone!r}. Pass one per backbone.")
+        matrices[backbone] = matrix
+        if scores is not None:
+            logits[backbone] = scores
+    tables = tuple(vectors) or tuple(str(path) for path in _find(folder, name, "*glove*.csv"))
+    counts = hit_counts or next(iter(_find(folder, name, "hitcounts*.csv")), None)
+    lengths = path_lengths or next(iter(_find(folder, name, "wordnet*path_length*.csv")), None)
+    label_vectors, classes = _look_up(found.labels, tables, bool(logits), notes)
+    relations = _relations(found.labels, counts, lengths, notes)
+    return ExperimentData(
+        name, found.labels, found.Y, is_train, matrices, label_vectors, logits, classes, relations, tuple(notes)
+    )
+
+
+def read_labels(name: str, path: Path) -> Annotations:
+    """Annotations; for a VOC devkit, those of the year in the data set's name."""
+    if not path.is_dir() or name not in ("voc2007", "voc2012"):
+        return read_annotations(path)
+    if name == "voc2007":
+        return read_annotations(path, year=2007)
+    # The test annotations of VOC2012 were never published: val is the test.
+    train, val = (read_annotations(path, part, year=2012) for part in ("train", "val"))
+    split = (*(train.split or ()), *(val.split or ()))
+    return Annotations(train.images + val.images, train.labels, np.vstack([train.Y, val.Y]), split)
+
+
+def _find_annotations(folder: Path, name: str) -> Path:
+    path = folder / f"{name}_labels.csv"
+    if path.is_file():
+        return path
+    if name.startswith("voc20") and find_voc(folder, int(name[3:])) is not None:
+        return folder
+    raise FileNotFoundError(
+        f"--data: {str(folder)!r} has no {path.name!r}. Pass the annotations with --annotations."
+    )
+
+
+def _find_features(folder: Path, name: str) -> tuple[Path, ...]:
+    found = [path for path in sorted(folder.glob(f"{name}_*.npz")) if _has_features(path)]
+    if not found:
+        raise FileNotFoundError(
+            f"--data: {str(folder)!r} has no '{name}_BACKBONE.npz' with an array 'features'. Pass features with "
+            f"--features."
+        )
+    rank = {f"{name}_{backbone}": i for i, backbone in enumerate(_PREFERRED)}
+    return tuple(sorted(found, key=lambda path: rank.get(path.stem, len(rank))))
+
+
+def _has_features(path: Path) -> bool:
+    try:
+        with np.load(path) as archive:
+            return "features" in archive
+    except (OSError, ValueError):
+        return False
+
+
+def _find(folder: Path, name: str, pattern: str) -> list[Path]:
+    prefixes = (name, "voc20") if name.startswith("voc20") else (name,)
+    return [path for prefix in prefixes for path in sorted(folder.glob(f"{prefix}_{pattern}"))]
+
+
+def _training_images(annotations: Annotations, seed: int, notes: list[str]) -> NDArray[np.bool_]:
+    """Training images as the annotations say, otherwise a random half."""
+    n_images = len(annotations)
+    if annotations.split is None:
+        is_train = np.zeros(n_images, dtype=np.bool_)
+        is_train[np.random.default_rng(seed).permutation(n_images)[: (n_images + 1) // 2]] = True
+        notes.append("The annotations name no split: a random half of the images is for training.")
+        return is_train
+    parts = [part.strip().lower() for part in annotations.split]
+    others = sorted(set(parts) - {"train", "trainval", "val", "test"})
+    if others:
+        raise ValueError(
+            f"--annotations: the split of some images is {listed(others)}. Write train, trainval, val or test."
+        )
+    training = {"train", "trainval"}
+    if {"val", "test"} <= set(parts):
+        training.add("val")
+        notes.append("Images of the split val are for training, as there is a split test.")
+    is_train = np.array([part in training for part in parts])
+    if is_train.all() or not is_train.any():
+        only = "training" if is_train.all() else "testing"
+        raise ValueError(f"--annotations: all images are for {only}. Write train and test into the column split.")
+    return is_train
+
+
+def _read_features(
+    path: Path, name: str, annotations: Annotations, notes: list[str]
+) -> tuple[str, NDArray[Any], NDArray[Any] | None]:
+    """Name of the backbone, features and class logits, one row per annotated image."""
+    try:
+        found = open_features(path)
+        by_order = not found.has_names and set(annotations.images) != set(found.paths)
+        if by_order and len(found) != len(annotations):
+            raise ValueError(
+                f"it names no images, and has {len(found):,} rows for {len(annotations):,} of them. Pass a file "
+                f"with 'image_id'."
+            )
+        rows = np.arange(len(found)) if by_order else _rows_of(annotations, found.paths)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"--features: {str(path)!r}: {error}") from None
+    if not found.has_names:
+        how = "in the order of the annotations" if by_order else "by their numbers, from 0"
+        notes.append(f"{path.name} names no images: its rows are taken {how}.")
+    backbone = str(found.backbone.get("name") or path.stem.removeprefix(f"{name}_"))
+    logits = None
+    if found.logits is not None and found.class_names == class_names():
+        logits = np.asarray(found.logits[rows], dtype=np.float32)
+    return backbone, np.asarray(found.X[rows], dtype=np.float32), logits
+
+
+def _rows_of(annotations: Annotations, paths: Sequence[str]) -> NDArray[np.intp]:
+    """Row of each annotated image in the features."""
+    places = annotations.rows_for(paths, missing="mark")
+    rows = np.full(len(annotations), -1, dtype=np.intp)
+    rows[places[places >= 0]] = np.flatnonzero(places >= 0)
+    missing = [annotations.images[i] for i in np.flatnonzero(rows < 0)]
+    if missing:
+        raise ValueError(
+            f"{len(missing):,} of {len(rows):,} annotated images have no features: {listed(missing)}. These are "
+            f"features of images like {paths[0]!r}; folders must agree as far as both name them."
+        )
+    return rows
+
+
+def _look_up(
+    names: tuple[str, ...], given: Sequence[str], with_classes: bool, notes: list[str]
+) -> tuple[dict[str, LabelSpace | SideBySide], dict[str, BackboneKnowledge]]:
+    """Label vectors of every available source, and the vectors of the class names by the same sources."""
+    vectors: dict[str, LabelSpace] = {}
+    for source in given:
+        title = _SOURCES.get(source) or (Path(source).stem if Path(source).suffix else source)
+        if title in vectors:
+            raise ValueError(f"--vectors: two sources are called {title!r}. Pass files with different names.")
+        vectors[title] = _vectors(names, source)
+    classes: dict[str, BackboneKnowledge] = {}
+    for source, title in _SOURCES.items():
+        try:
+            if title not in vectors:
+                vectors[title] = _vectors(names, source)
+            if with_classes:
+                classes[title] = imagenet_knowledge(source)
+        except (ImportError, OSError, ValueError) as error:
+            notes.append(f"No rows with {title} vectors: {error}")
+    if not vectors:
+        raise ValueError('--vectors: none were given, and none are installed. Run: pip install "unseen[words]"')
+    main = next(iter(vectors))
+    if "use" not in vectors:
+        return {**vectors}, classes
+    words = [] if main in ("use", IN_A_PICTURE) else [vectors[main]]
+    try:
+        beside = SideBySide((*words, _vectors(names, f"use:{_PHRASE}")))
+        beside.select(names)
+    except ValueError as error:  # labels that share one vector
+        notes.append(f"No rows with vectors {SIDE_BY_SIDE}: {error}")
+        return {**vectors}, classes
+    notes.append(
+        f"Vectors {SIDE_BY_SIDE!r}: {f'{main}, use' if words else 'use'}, each centred and of unit length, "
+        f"concatenated; the encoder is given {_PHRASE.format('...')!r}."
+    )
+    return {**vectors, SIDE_BY_SIDE: beside}, classes
+
+
+def _vectors(names: tuple[str, ...], source: str) -> LabelSpace:
+    """Vectors of labels; an installed source is asked for the words that people write."""
+    if source.partition(":")[0] not in ("glove", "use"):
+        return LabelSpace(names, source)
+    return LabelSpace(names, LabelSpace([_VOC_WORDS.get(name, name) for name in names], source).vectors)
+
+
+def _relations(
+    names: tuple[str, ...], hit_counts: Path | None, path_lengths: Path | None, notes: list[str]
+) -> Matrices:
+    relations: dict[str, NDArray[Any]] = {}
+    if path_lengths is not None:
+        lengths = read_hit_counts(path_lengths, names).counts
+        if np.isnan(lengths).any():
+            raise ValueError(f"--relations: {str(path_lengths)!r} lacks the path between some labels.")
+        relations["hierarchy"] = from_path_lengths(lengths)
+    else:
+        try:
+            relations["hierarchy"] = relate(names, "wordnet").matrix
+        except (ImportError, OSError, ValueError) as error:
+            notes.append(f"WordNet has no paths between these labels: {error}")
+    if hit_counts is None:
+        notes.append("No hit counts were given (--hit-counts).")
+    else:
+        relations["hit counts"] = relate(names, hit_counts).matrix
+        notes.append(f"The hit counts come from {hit_counts.name}; the paper counted hits on Flickr.")
+    return relations

@@ -1,0 +1,321 @@
+"""`unseen reproduce`: every table and figure of the paper on real data, into one folder."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from unseen import __version__
+from unseen.evaluation import plots
+from unseen.evaluation.protocol import ClassSplit, alternating_split
+from unseen.experiment import tables
+from unseen.experiment.data import ExperimentData
+from unseen.experiment.methods import METHODS, Method
+from unseen.experiment.runner import MAIN, PROTOCOLS, Outcome, SearchPlan, class_splits, run_cells, run_experiment
+from unseen.experiment.studies import FACTORS, rank_study, strength_study
+from unseen.experiment.tables import Reproduction, by_curve, describe, miap_at
+from unseen.files import write_atomically
+from unseen.templates import Table, render
+from unseen.validation import counted
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Stage = Callable[[str], None]
+Step = Callable[[int, int], None]
+
+
+class Drawing(NamedTuple):
+    """A figure and its caption."""
+
+    figure: Figure
+    caption: str
+
+
+class Section(NamedTuple):
+    """A section of the report: the name of its figure, if any, and its tables."""
+
+    title: str
+    text: str
+    figure: str
+    tables: Sequence[Table]
+
+
+def reproduce(
+    data: ExperimentData,
+    folder: str | Path,
+    *,
+    split: ClassSplit | None = None,
+    methods: Sequence[Method] = METHODS,
+    n_splits: int = 5,
+    repeats: int = 1,
+    search: bool = True,
+    plan: SearchPlan | None = None,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    command: str = "",
+    stage: Stage | None = None,
+    step: Step | None = None,
+) -> Reproduction:
+    """Run every method on every split, then the studies; write CSV files, figures, a page and a Markdown file.
+
+    Finished cells are kept in ``folder/cells``: an interrupted run continues where it stopped.
+
+    Parameters
+    ----------
+    data : ExperimentData
+        As read by `read_data`.
+    folder : str or Path
+        Where to write; made if it does not exist.
+    split : ClassSplit, optional
+        The main split; the default is the paper's: in alphabetical order, every other class is seen.
+    methods : sequence of Method
+        What to run.
+    n_splits : int, default=5
+        Random splits beside the main one.
+    repeats : int, default=1
+        Runs with different seeds.
+    search : bool, default=True
+        Choose parameters by class-holdout; False takes the defaults of the methods.
+    plan : SearchPlan, optional
+        Halvings and images of the search.
+    seed : int, default=0
+        The same seed gives the same CSV files.
+    n_jobs : int, optional
+        Cells to run at once, through joblib.
+    command : str
+        The command line, for the record.
+    stage, step : callable, optional
+        Progress callbacks: ``stage(title)`` and ``step(done, total)``.
+
+    Returns
+    -------
+    Reproduction
+    """
+    plots.require_matplotlib()
+    start, folder = time.perf_counter(), Path(folder)
+    announce = stage or (lambda title: None)
+    splits = class_splits(split or alternating_split(data.labels), n_splits, seed)
+    options: dict[str, Any] = {"plan": plan, "store": folder / "cells", "n_jobs": n_jobs, "progress": step}
+    announce(f"methods on {counted(len(splits), 'split')} of the classes")
+    experiment = run_experiment(data, splits, methods, search=search, repeats=repeats, seed=seed, **options)
+    run = partial(run_cells, data=data, **options)
+    announce("Figure 2: weaker regularisers")
+    strength = tuple(strength_study(experiment, run))
+    announce("rank and solver")
+    ranks = tuple(rank_study(experiment, run))
+    announce("writing tables and figures")
+    seconds = time.perf_counter() - start
+    result = Reproduction(experiment, strength, ranks, command, folder, seconds)
+    _write(result, folder)
+    return result
+
+
+def notes(result: Reproduction) -> list[str]:
+    """What differs from the paper's own experiment, and what was left out."""
+    experiment = result.experiment
+    data, lines = experiment.data, []
+    if data.name in tables.TEST_IMAGES:
+        n_test, papers = int((~data.is_train).sum()), tables.TEST_IMAGES[data.name]
+        if n_test != papers:
+            lines.append(
+                f"There are {n_test:,} test images here, {papers:,} in the paper. Do not compare figures."
+            )
+        if "vgg19" not in data.main_features.lower():
+            lines.append(
+                f"The features are those of {data.main_features}; the paper used VGG19 (4096 dimensions)."
+            )
+    lines.append(f"Label vectors of the tables: {data.main_vectors}, unless a row says otherwise.")
+    left_out = (f"{name} is left out: {why}." for name, why in experiment.left_out.items())
+    return [*lines, *data.notes, *left_out]
+
+
+def _sections(result: Reproduction) -> list[Section]:
+    experiment, split = result.experiment, result.experiment.split
+    protocol = (
+        f"Seen classes: {', '.join(split.seen_names)}. Unseen: {', '.join(split.unseen_names)}. Training images "
+        f"have at least one seen label. Zero-shot: test images with an unseen label, ranking the unseen labels. "
+        f"Generalized: all test images, ranking all labels. The top 3 labels of an image are predicted; MiAP "
+        f"ranks tied labels worst. "
+    )
+    protocol += (
+        "Parameters: the seen classes are halved at random, a model is trained on one half and ranks the other on "
+        "images that it was not trained on, then the other way round; the setting with the best mean MiAP is "
+        "refitted on all seen classes and tested once. Grids are searched in stages."
+        if experiment.searched
+        else "All methods have their default parameters."
+    )
+    studies = [
+        Section("Tables 1 and 2", "Main split of the classes.", "", tables.main_tables(result)),
+        Section("Other splits of the classes", "The same experiment on random splits.", "splits",
+                tables.split_tables(result)),
+        Section("The paper's claims", "", "", [tables.claims_table(result)]),
+        Section("Figure 2", "", "figure2", [tables.strength_table(result)] if result.strength else []),
+        Section("Rank and solver", "The paper does not state its rank.", "ranks",
+                [tables.rank_table(result)] if result.ranks else []),
+        Section("Unseen labels", "Figures of each label are in labels.csv.", "labels", []),
+        Section("Protocol", protocol, "", [tables.choice_table(result)]),
+    ]  # fmt: skip
+    return [section for section in studies if section.tables or section.figure == "labels"]
+
+
+def _draw(result: Reproduction) -> dict[str, Drawing]:
+    """Every figure that there is something to draw for, by file name."""
+    drawings = {"labels": _draw_labels(result)}
+    if result.strength:
+        drawings["figure2"] = _draw_strength(result)
+    if result.ranks:
+        drawings["ranks"] = _draw_ranks(result)
+    if len(result.experiment.random_splits) > 1:
+        drawings["splits"] = _draw_splits(result)
+    return drawings
+
+
+def _draw_strength(result: Reproduction) -> Drawing:
+    points, ticks = by_curve(result.strength), tuple(f"{factor:g}" for factor in FACTORS)
+    panels = []
+    for symbol, names in (("gamma", ("TAEP",)), ("lambda", ("TAEP-H", "TAEP-C"))):
+        curves = []
+        for kind, name in enumerate(name for name in names if name in points):
+            main = miap_at(points[name], random=False)
+            curves.append(plots.Curve(name, tuple(100 * values.mean() for values in main), kind=kind))
+            if result.experiment.random_splits:
+                random = miap_at(points[name], random=True)
+                halves = tuple(100 * tables.interval(values - random[0]).half for values in random)
+                means = tuple(100 * values.mean() for values in random)
+                curves.append(plots.Curve(f"{name}, random splits", means, halves, kind=kind, faint=True))
+        if curves:
+            panels.append(plots.Panel("zero-shot MiAP, %", f"factor on {symbol}", ticks, tuple(curves)))
+    caption = "Figure 2 of the paper: the regulariser is made weaker from left to right."
+    if result.experiment.random_splits:
+        caption += " Dashed: mean over the random splits, with the 95 % interval of its change, paired by split."
+    return Drawing(plots.curves(panels), caption)
+
+
+def _draw_ranks(result: Reproduction) -> Drawing:
+    names = {"convex": "convex", "alternating": "paper's alternation"}
+    ranks = sorted({point.at for point in result.ranks})
+    found = {(point.curve, point.at): point.outcome.result for point in result.ranks}
+    objectives, miaps = [], []
+    for kind, (solver, name) in enumerate(names.items()):
+        here = [found[solver, rank] for rank in ranks]
+        objectives.append(plots.Curve(name, tuple(part.objective or np.nan for part in here), kind=kind))
+        for short, protocol in zip(("ZSL", "GZSL"), PROTOCOLS, strict=True):
+            heights = tuple(100 * part.figures(protocol).miap for part in here)
+            miaps.append(plots.Curve(f"{name}, {short}", heights, kind=kind, faint=short == "GZSL"))
+    ticks = tuple(f"{rank:g}" for rank in ranks)
+    panels = [
+        plots.Panel("objective (lower is better)", "rank r", ticks, tuple(objectives)),
+        plots.Panel("MiAP, %", "rank r", ticks, tuple(miaps)),
+    ]
+    caption = "TAEP over the rank of its projection, by the convex solver and by the paper's alternation."
+    return Drawing(plots.curves(panels, 4.2), caption)
+
+
+def _draw_splits(result: Reproduction) -> Drawing:
+    opened = result.methods("open")
+    rows = {}
+    for method in (*result.methods("paper"), *opened):
+        miap = result.over_splits(method, "zero-shot")[0]
+        rows[method] = (100 * miap.mean, 100 * miap.half)
+    title = (
+        f"zero-shot MiAP, %: mean over {len(result.experiment.random_splits)} random splits and its 95 % interval"
+    )
+    caption = "Orange squares: open track, which uses the backbone's ImageNet classes."
+    return Drawing(plots.intervals(rows, title, opened), caption)
+
+
+def _draw_labels(result: Reproduction) -> Drawing:
+    methods, opened = (*result.methods("paper"), *result.methods("open")), result.methods("open")
+    parts = [result.experiment.of(method)[0].result.labels for method in methods]
+    values = np.array([part["average_precision"] for part in parts], dtype=np.float64).T
+    order = np.argsort(-np.nan_to_num(values).mean(axis=1), kind="stable")
+    titles = [name.replace(" + ", " +\n") + ("\n(open)" if name in opened else "") for name in methods]
+    names = [parts[0]["name"][i] for i in order]
+    grid = plots.label_grid(values[order], names, titles, "average precision of each unseen label, %")
+    return Drawing(
+        grid, "Average precision of the unseen labels on the test images of the main split, best on top."
+    )
+
+
+def _write(result: Reproduction, folder: Path) -> None:
+    drawings = _draw(result)
+    for name, drawing in drawings.items():
+        plots.save(drawing.figure, folder / f"{name}.svg")
+        plots.save(drawing.figure, folder / f"{name}.png")
+    _write_csv_files(result, folder)
+    data = result.experiment.data
+    n_train, n_test = int(data.is_train.sum()), int((~data.is_train).sum())
+    context: dict[str, Any] = {
+        "title": f"The paper, reproduced on {data.name}",
+        "subtitle": f"{n_train:,} training and {n_test:,} test images, {len(data.labels)} labels, "
+        f"{counted(len(result.experiment.methods), 'method')}.",
+        "notes": notes(result),
+        "sections": _sections(result),
+        "captions": {name: drawing.caption for name, drawing in drawings.items()},
+        "command": result.command,
+        "machine": f"{os.cpu_count()} cores {platform.machine()}, {platform.system()}, Python "
+        f"{platform.python_version()}, numpy {np.__version__}, unseen {__version__}",
+    }
+    pictures = {name: plots.to_svg(drawing.figure, drawing.caption, name) for name, drawing in drawings.items()}
+    _write_text(folder / "report.html", render("reproduce.html.j2", pictures=pictures, **context))
+    _write_text(folder / "results.md", render("reproduce.md.j2", **context))
+
+
+def _write_csv_files(result: Reproduction, folder: Path) -> None:
+    """Every number as a fraction; no times, so that the same run gives the same bytes."""
+    experiment = result.experiment
+    for number, protocol in enumerate(PROTOCOLS, start=1):
+        rows = []
+        for method in experiment.methods:
+            found, paper = result.on_main_split(method.name, protocol), result.printed(protocol, method.name)
+            row = {"method": method.name, "track": method.track} | found._asdict()
+            if paper is not None:
+                row |= {f"paper_{name}": value for name, value in paper._asdict().items()}
+            rows.append(row)
+        _write_text(folder / f"table{number}.csv", _csv(rows))
+    studies = {"": experiment.outcomes} | {
+        name: [point.outcome for point in points]
+        for name, points in (("figure2", result.strength), ("ranks", result.ranks))
+    }
+    rows = [
+        {"study": name} | row for name, outcomes in studies.items() for row in _rows(experiment.data, outcomes)
+    ]
+    _write_text(folder / "rows.csv", _csv(rows))
+    labels = [
+        {"method": cell.method.name, "split": cell.split_name, "seed": cell.seed}
+        | {key: values[i] for key, values in found.labels.items()}
+        for cell, found in experiment.outcomes
+        if cell.split_name == MAIN
+        for i in range(len(found.labels["name"]))
+    ]
+    _write_text(folder / "labels.csv", _csv(labels))
+
+
+def _rows(data: ExperimentData, outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
+    return [
+        {"method": cell.method.name, "track": cell.method.track, "split": cell.split_name, "seed": cell.seed,
+         "features": " + ".join(data.used(cell.method, cell.backbone)), "vectors": found.vectors,
+         "protocol": protocol, **found.figures(protocol)._asdict(),
+         "parameters": describe(found.params), "held_out_miap": found.held_out,
+         "objective": found.objective, "lower_bound": found.lower_bound}
+        for cell, found in outcomes
+        for protocol in PROTOCOLS
+    ]  # fmt: skip
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    import pandas as pd
+
+    return str(pd.DataFrame(rows).to_csv(index=False, lineterminator="\n"))
+
+
+def _write_text(path: Path, text: str) -> None:
+    write_atomically(path, lambda part: part.write_text(text, encoding="utf-8", newline="\n"))

@@ -1,0 +1,181 @@
+"""`unseen reproduce`: one call makes every table and figure, the same bytes for the same seed."""
+
+import csv
+import re
+from dataclasses import replace
+from html import unescape
+
+import numpy as np
+import pytest
+from tests.experiment.files import write_files
+from typer.testing import CliRunner
+
+from unseen import cli
+from unseen.evaluation.protocol import alternating_split
+from unseen.experiment import report, tables
+from unseen.experiment.data import read_data
+from unseen.experiment.methods import METHODS
+from unseen.experiment.runner import SearchPlan
+from unseen.taep import TAEP
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("pandas")
+
+CSV_FILES = ("table1", "table2", "rows", "labels")
+ROUGH = TAEP(rank=3, tol=0.1, max_iter=5)
+QUICK = tuple(
+    replace(method, stages=(), model=method.model if method.name == "DMP" else ROUGH)
+    for method in METHODS
+    if method.name in ("DMP", "TAEP", "TAEP-H", "TAEP-C")
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("files") / "data"
+    write_files(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def data(folder):
+    return read_data("scenes", folder)
+
+
+@pytest.fixture(scope="module")
+def result(data, tmp_path_factory):
+    return report.reproduce(
+        data, tmp_path_factory.mktemp("out"), methods=QUICK, n_splits=2, search=False, command="unseen reproduce x"
+    )
+
+
+def rows_of(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_all_files_are_written_and_the_tables_agree(result):
+    names = {path.name for path in result.folder.iterdir()}
+    assert {f"{name}.csv" for name in CSV_FILES} <= names
+    assert {"report.html", "results.md", "figure2.png", "figure2.svg", "ranks.png", "labels.svg", "cells"} <= names
+    page, text = unescape((result.folder / "report.html").read_text()), (result.folder / "results.md").read_text()
+    for row in rows_of(result.folder / "table1.csv"):
+        shown = f"{100 * float(row['miap']):.2f}"
+        assert shown in page
+        assert shown in text
+    for title in ("Figure 2", "Rank and solver", "The paper's claims", "Unseen labels"):
+        assert title in page
+        assert title in text
+    assert "unseen reproduce x" in text
+    assert not re.search(r"(src|href)=\"http", page)
+
+
+def test_the_same_seed_writes_the_same_bytes(result, data, tmp_path):
+    options = {"methods": QUICK, "n_splits": 2, "search": False, "command": "unseen reproduce x"}
+    report.reproduce(data, tmp_path, n_jobs=2, **options)
+    for name in (*(f"{name}.csv" for name in CSV_FILES), "figure2.svg", "results.md", "report.html"):
+        assert (tmp_path / name).read_bytes() == (result.folder / name).read_bytes(), name
+
+
+def test_intervals_are_those_of_the_rows(result):
+    rows = rows_of(result.folder / "rows.csv")
+    miap = [
+        float(row["miap"])
+        for row in rows
+        if not row["study"]
+        and row["method"] == "DMP"
+        and row["protocol"] == "zero-shot"
+        and row["split"] != "main split"
+    ]
+    found = result.over_splits("DMP", "zero-shot")[0]
+    assert found.mean == pytest.approx(np.mean(miap))
+    assert found.half == pytest.approx(12.7062047 * abs(miap[0] - miap[1]) / 2)  # Student's t
+
+
+def test_verdicts_follow_from_the_intervals(result):
+    found = tables.differences(result)
+    assert {part.claim for part in found} >= {"TAEP is better than its rivals", "Auxiliary information helps"}
+    for part in found:
+        low, high = part.splits.mean - part.splits.half, part.splits.mean + part.splits.half
+        assert part.verdict == ("above" if low > 0 else "below" if high < 0 else "not told apart")
+
+
+def test_printed_figures_stand_beside_the_papers_data_set_and_split_only(result, monkeypatch):
+    named = replace(result.experiment.data, name="voc2007")
+    renamed = replace(result, experiment=replace(result.experiment, data=named))
+    for other in (result, renamed):
+        assert all("paper" not in table.columns for table in tables.main_tables(other))
+    monkeypatch.setattr(tables, "VOC_CLASSES", named.labels)
+    row = next(row for row in tables.main_tables(renamed)[0].rows if row[0] == "TAEP")
+    mine, paper, difference = (getattr(cell, "text", cell) for cell in row[1:4])
+    assert paper == "57.42"
+    assert float(difference) == pytest.approx(float(mine) - 57.42, abs=0.011)
+    assert any("4,952 in the paper" in line for line in report.notes(renamed))
+
+
+def test_printed_rows_tell_the_protocol():
+    """Hamming * L / (1 - F1) = k + a: the top 3 labels, and 1.0633 true ones per image of VOC2007's ZSL test."""
+    for (protocol, data_set, method), row in tables.PRINTED.items():
+        if (protocol, data_set) == ("zero-shot", "voc2007") and not method.startswith("TAEP"):
+            assert row.hamming * 10 / (1 - row.micro_f1) == pytest.approx(4.0633, abs=0.02)
+    assert tables.PRINTED["generalized", "voc2012", "TAEP-H"].hamming == pytest.approx(0.1294)
+    assert len(tables.PRINTED) == 28
+
+
+def test_without_hit_counts_taep_c_is_left_out_with_a_note(tmp_path):
+    write_files(tmp_path / "bare", with_counts=False)
+    data = read_data("scenes", tmp_path / "bare")
+    found = report.reproduce(data, tmp_path / "out", methods=QUICK, n_splits=0, search=False)
+    assert "TAEP-C is left out" in (found.folder / "results.md").read_text()
+    assert "verdict" not in tables.claims_table(found).columns
+    assert not (found.folder / "splits.svg").exists()
+
+
+def test_search_settings_are_in_the_table(data, tmp_path):
+    searched = [replace(method, stages=({"alpha": [0.1, 10.0]},)) for method in QUICK if method.name == "DMP"]
+    found = report.reproduce(data, tmp_path, methods=searched, n_splits=0, plan=SearchPlan(1, 60))
+    choice = tables.choice_table(found)
+    assert choice.rows[0][0] == "DMP"
+    assert choice.rows[0][3] == "2"
+    assert "60 training images" in choice.note
+
+
+def run_command(*arguments):
+    return CliRunner().invoke(cli.app, ["reproduce", *map(str, arguments)])
+
+
+def test_the_command_takes_named_labels(folder, tmp_path, monkeypatch, data):
+    monkeypatch.setitem(report.reproduce.__kwdefaults__, "methods", QUICK[:1])
+    unseen = alternating_split(data.labels).seen_names[:3]
+    done = run_command(
+        "--data", folder / "scenes_labels.csv", "--unseen", ",".join(unseen), "--splits", 0, "--no-search",
+        "--jobs", 1, "-o", tmp_path / "out",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert {row["name"] for row in rows_of(tmp_path / "out" / "labels.csv")} == set(unseen)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["scenes", "--data", "nowhere"], "--data"),
+        (["scenes", "--data", "{folder}", "--jobs", "0"], "--jobs"),
+        (["scenes", "--data", "{folder}", "--unseen", "unicorn"], "unicorn"),
+        (["scenes", "--data", "{folder}", "--features", "{folder}/scenes_labels.csv"], "--features"),
+    ],
+)
+def test_bad_input_fails_in_one_line(folder, tmp_path, arguments, message):
+    done = run_command(*(part.format(folder=folder) for part in arguments), "-o", tmp_path / "out")
+    assert done.exit_code == 2
+    assert message in done.output
+    assert "Traceback" not in done.output
+
+
+def test_an_interrupted_run_says_how_to_continue(folder, tmp_path, monkeypatch):
+    def stop(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report, "reproduce", stop)
+    done = run_command("scenes", "--data", folder, "-o", tmp_path / "out")
+    assert done.exit_code == 130
+    assert "cells" in done.output
