@@ -348,7 +348,7 @@ def _test(model: ZeroShotTagger, cell: Cell, data: ExperimentData, X: NDArray[An
 
 
 def _label_figures(scores: NDArray[np.float64], view: View) -> dict[str, list[Any]]:
-    _, precisions = metrics.mean_average_precision(view.Y, scores, return_per_label=True)
+    precisions = metrics.label_average_precision(view.Y, scores)
     predicted = metrics.top_k(scores, TOP)
     positives = np.nansum(np.asarray(view.Y, dtype=np.float64), axis=0)
     f1 = [
