@@ -124,13 +124,7 @@ def ranking_loss(Y_true: ArrayLike, scores: ArrayLike) -> float:
 
 
 def top_k(scores: ArrayLike, k: int) -> BoolMatrix:
-    """Predict the k best-scored labels of every image; ties at the k-th score go to the earlier column.
-
-    Examples
-    --------
-    >>> top_k([[0.5, 0.9, 0.5]], k=2)
-    array([[ True,  True, False]])
-    """
+    """Predict the k best-scored labels of every image; ties at the k-th score go to the earlier column."""
     values = check_scores(scores)
     chosen = np.zeros(values.shape, dtype=np.bool_)
     np.put_along_axis(chosen, np.argsort(-values, axis=1, kind="stable")[:, : check_count(k, "k")], True, axis=1)
@@ -189,16 +183,10 @@ def harmonic_mean(a: float, b: float) -> float:
 def seen_unseen_curve(Y_true: ArrayLike, scores: ArrayLike, seen: ArrayLike, k: int = 3) -> SeenUnseenCurve:
     r"""Seen-unseen curve: :math:`(R_{seen}(\gamma), R_{unseen}(\gamma))` for every handicap :math:`\gamma`.
 
-    Calibrated stacking [1]_ predicts the top k labels by :math:`s_{ic} - \gamma [c \in seen]`; R is the share of
-    the known positives of one side, pooled over images, that are predicted. As the handicap grows, image i swaps
-    its t-th best seen label for its (k+1-t)-th best unseen label at
+    Calibrated stacking (Chao et al., ECCV 2016) predicts the top k labels by :math:`s_{ic} - \gamma [c \in seen]`,
+    with ``seen`` column indices or a mask; R is the share of the known positives of one side that are predicted.
+    As the handicap grows, image i swaps its t-th best seen label for its (k+1-t)-th best unseen label at
     :math:`\gamma = s^{seen}_{(t)} - s^{unseen}_{(k+1-t)}`; nothing else happens, so the curve is exact.
-    ``seen`` are the seen columns, as indices or as a mask; the others are unseen.
-
-    References
-    ----------
-    .. [1] W.-L. Chao, S. Changpinyo, B. Gong, F. Sha. An empirical study and analysis of generalized
-       zero-shot learning for object recognition in the wild. ECCV 2016.
     """
     relevant, values, _ = _check(Y_true, scores)
     is_seen = np.zeros(relevant.shape[1], dtype=np.bool_)
@@ -252,8 +240,8 @@ def _ranks(relevant: BoolMatrix, values: FloatMatrix, known: BoolMatrix) -> Iter
 
 def _average_precisions(*ranking: NDArray[Any]) -> NDArray[np.float64]:
     """Return the average precision of each row; NaN for a row without a positive."""
-    blocks = ((np.sum(hits / rank, axis=1, where=p), p.sum(axis=1)) for p, rank, hits in _ranks(*ranking))
-    return np.concatenate([_ratio(*block, otherwise=np.nan) for block in blocks])
+    sums = [(np.sum(hits / rank, axis=1, where=p), p.sum(axis=1)) for p, rank, hits in _ranks(*ranking)]
+    return np.concatenate([_ratio(*block, otherwise=np.nan) for block in sums])
 
 
 def _best(values: FloatMatrix, relevant: BoolMatrix, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

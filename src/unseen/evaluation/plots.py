@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import orthogonal_procrustes
+from sklearn.metrics.pairwise import cosine_similarity
 
 from unseen.explanation import Explanation
 from unseen.files import write_atomically
@@ -83,9 +85,8 @@ def objective_traces(traces: Mapping[str, ArrayLike], lower_bound: float) -> Fig
     """Objectives of each named solver after each iteration, above the lower bound of all."""
     figure, (axes,) = _axes(7.6, 4.0)
     for (name, trace), (colour, marker) in zip(traces.items(), cycle(_LOOKS), strict=False):
-        values = np.ravel(trace)
-        look = {"color": colour, "marker": marker, "ms": 3.8, "lw": 1.6}
-        axes.plot(np.arange(1, values.size + 1), values, label=f"{name}, ends at {values[-1]:,.4g}", **look)
+        steps, label = np.arange(1, np.size(trace) + 1), f"{name}, ends at {np.ravel(trace)[-1]:,.4g}"
+        axes.plot(steps, np.ravel(trace), color=colour, marker=marker, ms=3.8, lw=1.6, label=label)
     top = float(axes.dataLim.y1)
     span = max(top - lower_bound, 1e-3 * abs(lower_bound), 1e-12)
     bottom = lower_bound - 0.16 * span
@@ -115,8 +116,7 @@ def contributions(explanation: Explanation, most: int = 8) -> Figure:
     axes.bar_label(bars, [f"{value:+.2f}".replace("-", "\N{MINUS SIGN}") for value in values], padding=4)
     axes.axvline(0.0, color=SOFT, lw=0.8)
     axes.axhline(len(rows) - 1.5, color=LINE, lw=0.8)
-    axes.set(ylim=(len(rows) - 0.5, -0.5), xticks=[])
-    axes.margins(x=0.18)
+    axes.set(ylim=(len(rows) - 0.5, -0.5), xticks=[], xmargin=0.18)
     _name_ticks(axes.yaxis, names)
     axes.spines[:].set_visible(False)
     return figure
@@ -129,9 +129,6 @@ def label_map(maps: Mapping[str, ArrayLike], names: Sequence[str], seen: ArrayLi
     ``maps`` are titles with matrices of one row per label, such as before and after a projection. A line leads
     from each unseen label to the seen one that is nearest by cosine in all dimensions.
     """
-    from scipy.linalg import orthogonal_procrustes
-    from sklearn.metrics.pairwise import cosine_similarity
-
     known, unknown = np.flatnonzero(seen), np.flatnonzero(~np.asarray(seen, dtype=np.bool_))
     figure, every = _axes(5.3 * max(len(maps), 1.4), 5.3, len(maps))
     maps_of_points: list[Matrix] = []
@@ -148,8 +145,7 @@ def label_map(maps: Mapping[str, ArrayLike], names: Sequence[str], seen: ArrayLi
         axes.scatter(*points[known].T, c=BLUE, marker="o", label="seen label", **look)
         axes.scatter(*points[unknown].T, c=ORANGE, marker="^", label="unseen label", **look)
         axes.set_aspect("equal", adjustable="datalim")
-        axes.margins(0.12)
-        axes.set(xticks=[], yticks=[])
+        axes.set(xticks=[], yticks=[], xmargin=0.12, ymargin=0.12)
         axes.spines[:].set_visible(True)
         axes.set_title(f"{title}\n", fontsize=11, fontweight="bold")
         about = f"two of the directions: {share:.0%} of the variance"
@@ -178,7 +174,6 @@ def relation_map(relations: ArrayLike, names: Sequence[str], n_seen: int) -> Fig
         axes.axvline(n_seen - 0.5, color=INK, lw=1.0)
     bar = figure.colorbar(image, ax=axes, shrink=0.6)
     bar.outline.set_visible(False)
-    bar.ax.tick_params(length=0)
     return figure
 
 
@@ -188,20 +183,18 @@ def curves(panels: Sequence[Panel], height: float = 3.9) -> Figure:
     figure, every = _axes(4.6 * max(len(panels), 1.5), height, len(panels))
     for axes, panel in zip(every, panels, strict=True):
         places = np.arange(len(panel.ticks))
-        for curve in panel.curves:
-            colour, marker = _LOOKS[curve.kind % len(_LOOKS)]
-            halves = None if curve.halves is None else np.nan_to_num(curve.halves)
-            look = {"lw": 1.2, "ls": _DASHES, "mfc": "white"} if curve.faint else {"lw": 1.8}
-            look |= {"color": colour, "marker": marker, "ms": 5, "capsize": 3}
-            axes.errorbar(places, curve.heights, halves, label=curve.name, **look)
+        for name, heights, halves, kind, faint in panel.curves:
+            colour, marker = _LOOKS[kind % len(_LOOKS)]
+            look = {"color": colour, "marker": marker, "ms": 5, "capsize": 3, "label": name}
+            look |= {"lw": 1.2, "ls": _DASHES, "mfc": "white"} if faint else {"lw": 1.8}
+            axes.errorbar(places, heights, None if halves is None else np.nan_to_num(halves), **look)
         low, high = axes.dataLim.intervaly
         space = max(0.08 * (high - low), 0.01 * abs(high))  # a change that is next to nothing is to look like it
         axes.set(xlim=(-0.3, len(places) - 0.7), ylim=(low - space, high + space))
         axes.set(title=panel.title, xlabel=panel.across, xticks=places, xticklabels=panel.ticks)
         axes.grid(axis="y")
         axes.yaxis.set_major_formatter("{x:,g}")
-        # Below the axes: inside, it would hide points.
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)  # inside, it would hide points
     return figure
 
 
@@ -296,8 +289,7 @@ def _principal_plane(vectors: Matrix) -> tuple[Matrix, float]:
     """Return the first two principal components of each row, and their share of the variance."""
     centred = np.pad(vectors - vectors.mean(axis=0), ((0, 1), (0, 1)))  # there are at least two components
     left, singular, _ = np.linalg.svd(centred, full_matrices=False)
-    variances = singular**2
-    return left[:-1, :2] * singular[:2], float(variances[:2].sum() / max(variances.sum(), 1e-300))
+    return left[:-1, :2] * singular[:2], float(np.sum(singular[:2] ** 2) / max(np.sum(singular**2), 1e-300))
 
 
 def _place_names(axes: Any, points: Matrix, names: Sequence[str], colours: Any) -> None:

@@ -3,6 +3,9 @@
 1. Split the labels: `alternating_split` (the paper's), `random_split` or `named_split`.
 2. Choose hyper-parameters on the seen labels: `unseen.evaluation.search.class_holdout_search`.
 3. Fit on the `training_view`, test on the `zero_shot_view` and the `generalized_view`, `evaluate` the scores.
+
+``X`` are features, in memory, memory-mapped or sparse; ``Y`` has one row per image and one column per label: 1
+present, 0 absent, NaN unknown.
 """
 
 from __future__ import annotations
@@ -21,15 +24,7 @@ from unseen.validation import check_count, check_matrix, check_names, check_targ
 
 @dataclass(frozen=True)
 class ClassSplit:
-    """The columns of a label matrix, split into seen and unseen ones; a column on neither side is left out.
-
-    Parameters
-    ----------
-    seen, unseen : tuple of int
-        Column indices, at least one on each side.
-    names : tuple of str
-        Names of *all* columns, in the order of the matrix.
-    """
+    """Seen and unseen columns of a label matrix, and the names of *all* columns; some may be on neither side."""
 
     seen: tuple[int, ...]
     unseen: tuple[int, ...]
@@ -61,16 +56,7 @@ class ClassSplit:
 class View:
     """The part of a data set that one phase of an experiment may look at.
 
-    Attributes
-    ----------
-    X : array, memory map or CSR matrix of shape (n_view_images, n_features)
-        Features.
-    Y : ndarray of shape (n_view_images, n_view_labels)
-        Annotations; NaN stays NaN.
-    labels, images : ndarray
-        Columns and rows of the full label matrix that those of ``Y`` come from.
-    names : tuple of str
-        Names of the view's labels.
+    ``labels`` and ``images`` are the columns and rows of the full label matrix that those of ``Y`` come from.
     """
 
     X: Any
@@ -124,27 +110,17 @@ def named_split(
 
 
 def training_view(X: Any, Y: ArrayLike, split: ClassSplit) -> View:
-    """Images with a seen label, and the seen columns.
-
-    Parameters
-    ----------
-    X : array, memory map or sparse matrix of shape (n_images, n_features)
-        Features; only the rows of the view are read.
-    Y : array-like of shape (n_images, n_labels)
-        All labels: 1 present, 0 absent, NaN unknown.
-    split : ClassSplit
-        Of the columns of ``Y``.
-    """
+    """Images with a seen label, and the seen columns."""
     return _view(X, Y, split, split.seen)
 
 
 def zero_shot_view(X: Any, Y: ArrayLike, split: ClassSplit) -> View:
-    """Images with an unseen label, and the unseen columns; see `training_view`."""
+    """Images with an unseen label, and the unseen columns."""
     return _view(X, Y, split, split.unseen)
 
 
 def generalized_view(X: Any, Y: ArrayLike, split: ClassSplit) -> View:
-    """All images, and the seen columns followed by the unseen ones; see `training_view`."""
+    """All images, and the seen columns followed by the unseen ones."""
     return _view(X, Y, split, split.seen + split.unseen, all_images=True)
 
 

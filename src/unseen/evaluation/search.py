@@ -37,7 +37,6 @@ _SCORERS: dict[str, Scorer] = {
     "map": metrics.mean_average_precision,
     "micro_f1": lambda Y_true, scores: metrics.micro_f1(Y_true, metrics.top_k(scores, 3)),
 }
-_MOST_DRAWS = 100
 
 
 class HoldoutFold(NamedTuple):
@@ -96,8 +95,8 @@ def class_holdout_search(
         What to tune; left unchanged. The last step of a pipeline is the tagger, the other steps are fitted on the
         training images of each fold.
     grid : mapping of str to sequence, or a sequence of them
-        Values to try for each parameter, in all combinations. Parameters are named as in ``set_params``:
-        ``beta`` of a tagger is ``taep__beta`` in a pipeline whose last step is called ``taep``.
+        Values to try for each parameter, in all combinations; named as in ``set_params``, such as ``beta`` or, for
+        a pipeline whose last step is called ``taep``, ``taep__beta``.
     X : array-like, data frame or sparse matrix of shape (n_images, n_features)
         Training features.
     Y : array-like of shape (n_images, n_seen)
@@ -141,18 +140,11 @@ def class_holdout_search(
         relations = check_relations(relations, names or tuple(f"label {i}" for i in range(len(vectors))))
     score = scoring if callable(scoring) else _SCORERS[check_choice(scoring, "scoring", tuple(_SCORERS))]
     annotations = np.where(T == 0, np.nan, T > 0)
-    folds = [
-        _thinned(fold, i, max_images, random_state)
-        for i, fold in enumerate(class_holdout(annotations, n_splits=n_splits, random_state=random_state))
-    ]
-    settings = list(ParameterGrid(grid))
-    jobs = (
-        delayed(_held_out_score)(
-            clone(estimator).set_params(**setting), fold, X, annotations, vectors, relations, score
-        )
-        for setting in settings
-        for fold in folds
-    )
+    folds = list(class_holdout(annotations, n_splits=n_splits, random_state=random_state))
+    folds = [_thinned(fold, i, max_images, random_state) for i, fold in enumerate(folds)]
+    settings, data = list(ParameterGrid(grid)), (X, annotations, vectors, relations, score)
+    models = ((clone(estimator).set_params(**setting), fold) for setting in settings for fold in folds)
+    jobs = (delayed(_held_out_score)(model, fold, *data) for model, fold in models)
     scores = []
     for value in Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
         scores.append(float(value))
@@ -174,12 +166,10 @@ def class_holdout(Y_seen: ArrayLike, *, n_splits: int = 2, random_state: Any = N
     """
     relevant, generator = check_targets(Y_seen, "Y_seen")[0], check_random_state(random_state)
     for _ in range(check_count(n_splits, "n_splits")):
-        draws = (_draw(relevant, generator) for _ in range(_MOST_DRAWS))
+        draws = (_draw(relevant, generator) for _ in range(100))
         fold = next((draw for draw in draws if draw.train_images.size and draw.holdout_images.size), None)
         if fold is None:
-            raise ValueError(
-                "Y_seen: random halvings leave one side without a positive. Pass more annotated images."
-            )
+            raise ValueError("Y_seen: halvings leave a side without a positive. Pass more annotated images.")
         yield fold
         yield HoldoutFold(fold.holdout_labels, fold.train_labels, fold.holdout_images, fold.train_images)
 
