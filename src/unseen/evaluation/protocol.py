@@ -129,14 +129,6 @@ def evaluate(scores: ArrayLike, view: View, k: int = 3) -> metrics.Summary:
     return metrics.summary(view.Y, scores, k)
 
 
-def check_rows(X: Any, n_images: int) -> Any:
-    """Return ``X`` as a matrix whose rows can be taken, memory-mapped or not; sparse becomes CSR."""
-    X = X.tocsr() if hasattr(X, "tocsr") else X if isinstance(X, np.ndarray) else np.asarray(X)
-    if X.ndim != 2 or X.shape[0] != n_images:
-        raise ValueError(f"X: its shape is {X.shape}. Pass {n_images} rows, one per row of the label matrix.")
-    return X
-
-
 def _split(seen: Iterable[int], unseen: Iterable[int], names: tuple[str, ...]) -> ClassSplit:
     return ClassSplit(tuple(sorted(seen)), tuple(sorted(unseen)), names)
 
@@ -150,6 +142,8 @@ def _view(X: Any, Y: ArrayLike, split: ClassSplit, columns: tuple[int, ...], all
     names = tuple(split.names[column] for column in columns)
     if images.size == 0:
         raise ValueError(f"Y: no image has one of the labels {listed(names)}. Pass other images or another split.")
-    X = check_rows(X, len(matrix))
+    X = X.tocsr() if hasattr(X, "tocsr") else X if isinstance(X, np.ndarray) else np.asarray(X)
+    if X.shape[:1] != (len(matrix),):
+        raise ValueError(f"X: its shape is {X.shape}. Pass {len(matrix)} rows, one per row of Y.")
     X = X if len(images) == len(matrix) else X[images]  # all of a memory map stays on disk
     return View(X, matrix[np.ix_(images, labels)], labels, names, images)
