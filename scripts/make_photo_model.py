@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from unseen import __version__
 from unseen.datasets.annotations import Annotations
-from unseen.datasets.sources import read_annotations
+from unseen.datasets import read_annotations
 from unseen.evaluation.protocol import alternating_split
 from unseen.images.backbones import open_backbone
 from unseen.images.features import open_features

@@ -16,7 +16,6 @@ Progress = Callable[[int, int | None], object]
 CACHE_VARIABLE = "UNSEEN_CACHE"
 _TIMEOUT = 30.0  # seconds without a byte after which a connection counts as lost
 _PAUSE = 1.0  # seconds before a connection is tried again
-_RETRIES = 4
 _BLOCK = 1 << 16  # what is lost at most when a connection is
 _TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
 
@@ -97,19 +96,13 @@ def file_digest(path: str | Path, algorithm: str = "sha256") -> str:
 
 
 def download(
-    url: str,
-    path: str | Path,
-    *,
-    sha256: str | None = None,
-    md5: str | None = None,
-    progress: Progress | None = None,
+    url: str, path: str | Path, *, sha256: str = "", md5: str = "", progress: Progress | None = None
 ) -> Path:
     """Download a file over HTTP(S) to ``path``, unless it is there with the right checksum; return ``path``.
 
     No file with another `sha256` (or, without it, `md5`) is put in place. An interrupted download leaves a hidden
     part beside `path`, which the next call with a checksum continues. Two processes that want the same file take
-    turns. `progress` is called as ``progress(done, total)`` in bytes, with None for a total that the server does
-    not tell. What cannot be downloaded or written raises a `DownloadError`.
+    turns. ``progress(done, total)`` counts bytes; the total is None if the server does not tell it.
     """
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"url: {url!r} was given. Pass an address that begins with http:// or https://.")
@@ -127,7 +120,7 @@ def download(
         part = path.with_name(f".{path.name}.part")
         if known is None:  # nothing would tell whether the file has changed since
             part.unlink(missing_ok=True)
-        _fetch_rest(url, part, progress)
+        _fetch_rest(url, part, progress or (lambda done, total: None))
         part.replace(target)
 
     try:
@@ -144,14 +137,14 @@ def download(
     return path
 
 
-def _fetch_rest(url: str, part: Path, progress: Progress | None) -> None:
+def _fetch_rest(url: str, part: Path, progress: Progress) -> None:
     """Append what is missing to a part of a file, by range requests; a wrong sum is left to the checksum."""
     import requests
     from requests.adapters import HTTPAdapter
     from urllib3 import Retry
 
     # A host that cannot be reached at all is reported at once, so that nobody waits on an offline machine.
-    retry = Retry(_RETRIES, connect=0, status_forcelist=_TRANSIENT_STATUS, backoff_factor=_PAUSE)
+    retry = Retry(4, connect=0, status_forcelist=_TRANSIENT_STATUS, backoff_factor=_PAUSE)
     with requests.Session() as session:
         for scheme in ("http://", "https://"):
             session.mount(scheme, HTTPAdapter(max_retries=retry))
@@ -169,8 +162,7 @@ def _fetch_rest(url: str, part: Path, progress: Progress | None) -> None:
                     with part.open("ab" if done else "wb") as file:
                         for block in response.iter_content(_BLOCK):
                             done += file.write(block)
-                            if progress is not None:
-                                progress(done, total)
+                            progress(done, total)
                 return
             except (requests.exceptions.ChunkedEncodingError, requests.ConnectionError):
                 # A connection lost on the way is worth another, as long as each brings more than the last.

@@ -70,7 +70,7 @@ def test_convert_writes_a_table_that_is_read_back(devkit, tmp_path):
     assert "2 images, 20 labels" in done.stdout
     annotations = read_table(output)
     assert annotations.labels == VOC_CLASSES
-    assert annotations.counts().unknown.sum() == 1
+    assert annotations.counts()[2].sum() == 1
     assert run("convert", output, "-o", tmp_path / "again.csv").exit_code == 0
     assert (tmp_path / "again.csv").read_bytes() == output.read_bytes()
 
@@ -95,11 +95,11 @@ def test_every_format_has_its_options(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["show", "nothing-here"], "unseen data show: source: there is no file or folder 'nothing-here'"),
-        (["show", "TABLE", "--split", "val"], "split: 'val' was given. Choose of 'train', 'test'"),
-        (["show", "TABLE", "--year", "2007"], "year: no option of a table"),
+        (["show", "nothing-here"], "unseen data show: source: "),
+        (["show", "TABLE", "--split", "val"], "unseen data show: split: "),
+        (["show", "TABLE", "--year", "2007"], "unseen data show: year: "),
         (["convert", "TABLE", "-o", "FOLDER"], "--output: "),
-        (["convert", "nothing-here", "-o", "out.csv"], "unseen data convert: source: there is no"),
+        (["convert", "nothing-here", "-o", "out.csv"], "unseen data convert: source: "),
         (["get", "imagenet"], "unseen data get: name: 'imagenet' was given. Choose one of 'voc2007', 'voc2012'"),
         (["get", "voc2007", "--into", "TABLE"], "unseen data get: into: "),
     ],

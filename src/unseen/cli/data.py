@@ -134,7 +134,7 @@ def data_convert(
 
 def _read(source: Path, split: str | None, **options: Any) -> Annotations:
     """Read annotations; an option that is None was not given."""
-    from unseen.datasets.sources import read_annotations
+    from unseen.datasets import read_annotations
 
     return read_annotations(source, split, **{name: value for name, value in options.items() if value is not None})
 

@@ -2,77 +2,54 @@
 
 from __future__ import annotations
 
-import csv
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.datasets._matching import match_rows, namesake
 from unseen.files import write_atomically
 from unseen.validation import check_choice, check_names, find_names, listed
 
-__all__ = ["LIST_COLUMNS", "NO_LABELS", "PAIR_COLUMNS", "Annotations", "LabelCounts"]
-
-# Columns of a table that have a meaning of their own.
-NO_LABELS = frozenset({"split", "subsplit"})
-LIST_COLUMNS = frozenset({"labels", "tags"})
-PAIR_COLUMNS = frozenset({"label", "tag"})
-
 Images = Sequence[str | PathLike[str]]
+Form = Literal["auto", "lists", "pairs", "columns"]  # of a table
+
+# Columns of a table that have a meaning of their own, the second kind if there is no other column of labels.
+SPLIT_COLUMNS = frozenset({"split", "subsplit"})
+NAME_COLUMNS: dict[str, Form] = {"labels": "lists", "tags": "lists", "label": "pairs", "tag": "pairs"}
 
 
-class LabelCounts(NamedTuple):
-    """Number of images, for each label, that show it, that do not, and of which it is not known."""
-
-    present: NDArray[np.int64]
-    absent: NDArray[np.int64]
-    unknown: NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
 class Annotations:
-    """Y[i, c] = 1 if image i shows label c, 0 if it does not, NaN if nobody knows.
+    """Y[i, c] = 1 if image i shows label c, 0 if it does not, NaN if that is unknown.
 
     Attributes
     ----------
     images : tuple of str
-        A path or an identifier an image, each once.
+        Path or identifier of each image; no two are equal.
     labels : tuple of str
-        The labels, each once.
+        The labels; no two are equal.
     Y : ndarray of shape (n_images, n_labels)
-        int8, or float32 if some entries are unknown; read-only. It is dense, since that is what estimators take:
-        the largest data set read here, NUS-WIDE with 269,648 images and 1,006 labels, takes 271 MB.
+        int8, or float32 if some entries are unknown; read-only and dense.
     split : tuple of str, optional
         The part of the data set each image belongs to, such as ``trainval`` or ``test``.
     """
 
-    images: tuple[str, ...]
-    labels: tuple[str, ...]
-    Y: NDArray[Any]
-    split: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        images = tuple(map(_text, self.images))
-        repeated = [name for name, count in Counter(images).items() if count > 1]
+    def __init__(self, images: Images, labels: Sequence[str], Y: Any, split: Sequence[str] | None = None) -> None:
+        self.images = tuple(map(_text, images))
+        self.labels = check_names(labels, "labels")
+        self.split = None if split is None else tuple(map(str, split))
+        if not self.images or not all(self.images):
+            raise ValueError("images: none, or one without a name, was given. Pass a path or an id per image.")
+        repeated = [name for name, count in Counter(self.images).items() if count > 1]
         if repeated:
-            raise ValueError(f"images: {listed(repeated)} given more than once. Give every image one row.")
-        if not images or not all(images):
-            raise ValueError("images: none, or one without a name, was given. Pass a path or an id an image.")
-        labels = check_names(self.labels, "labels")
-        split = None if self.split is None else tuple(map(str, self.split))
-        if split is not None and len(split) != len(images):
-            raise ValueError(f"split: {len(split)} were given for {len(images)} images. Pass one an image.")
-        # A frozen dataclass offers no other way to keep the checked values.
-        object.__setattr__(self, "images", images)
-        object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "split", split)
-        object.__setattr__(self, "Y", _checked(self.Y, (len(images), len(labels))))
+            raise ValueError(f"images: {listed(repeated)} given more than once. Pass one row per image.")
+        if self.split is not None and len(self.split) != len(self.images):
+            raise ValueError(f"split: {len(self.split)} were given for {len(self.images)} images.")
+        self.Y = _checked(Y, (len(self.images), len(self.labels)))
 
     def __len__(self) -> int:
         return len(self.images)
@@ -87,68 +64,34 @@ class Annotations:
         labels: Iterable[str] | None = None,
         split: str | Iterable[str] | None = None,
     ) -> Annotations:
-        """Part of the annotations.
-
-        Parameters
-        ----------
-        images : sequence of str or path, optional
-            Images to keep, in this order, found as `rows_for` finds them. They keep the name they have here.
-        labels : iterable of str, optional
-            Labels to keep, in this order.
-        split : str or iterable of str, optional
-            Keep only images of these parts.
-
-        Returns
-        -------
-        Annotations
-        """
+        """Part of the annotations: of these images, found as by `rows_for`, labels and splits, in this order."""
         rows = np.arange(len(self.images)) if images is None else self.rows_for(images)
         if split is not None:
-            rows = rows[self._in_split(split)[rows]]
-            if not len(rows):
-                raise ValueError(f"split: none of the images is in {split!r}. Choose another part.")
-        columns: slice | list[int] = slice(None)
-        names = self.labels
+            parts = {split} if isinstance(split, str) else set(split)
+            unknown = sorted(parts - set(self.split or ()))
+            rows = rows[[self.split is not None and self.split[i] in parts for i in rows]]
+            if unknown or not len(rows):
+                known = listed(sorted(set(self.split or ()))) or "none: the images are not split"
+                raise ValueError(f"split: no image is in {listed(unknown or sorted(parts))}. Parts: {known}.")
+        names, Y = self.labels, self.Y[rows]
         if labels is not None:
             names = check_names(labels, "labels")
             places = {name: i for i, name in enumerate(self.labels)}
-            columns = find_names(names, places, "labels", "Choose among the labels of the data.")
-        parts = None if self.split is None else tuple(self.split[i] for i in rows)
-        return Annotations(tuple(self.images[i] for i in rows), names, self.Y[rows][:, columns], parts)
-
-    def _in_split(self, wanted: str | Iterable[str]) -> NDArray[np.bool_]:
-        if self.split is None:
-            raise ValueError(f"split: {wanted!r} was asked for, but these images are not split. Leave it out.")
-        parts = {wanted} if isinstance(wanted, str) else set(wanted)
-        known = list(dict.fromkeys(self.split))
-        if not parts <= set(known):
-            raise ValueError(f"split: {listed(sorted(parts - set(known)))} was given. Choose of {listed(known)}.")
-        return np.array([part in parts for part in self.split])
+            Y = Y[:, find_names(names, places, "labels", "Choose among the labels of the data.")]
+        part = None if self.split is None else tuple(self.split[i] for i in rows)
+        return Annotations(tuple(self.images[i] for i in rows), names, Y, part)
 
     def rows_for(self, paths: Images, missing: Literal["error", "mark"] = "error") -> NDArray[np.int64]:
         """Row of each given image, so that ``Y[rows_for(paths)]`` belongs to features of these paths.
 
         A path belongs to the image with exactly this name; else to the one image of which one path ends with the
         other, folder by folder (``/data/cats/1.jpg`` and ``cats/1.jpg``); else the same without the suffixes of
-        images (``JPEGs/000005.jpg`` and ``000005``). Folders that contradict each other do not fit (``dogs/1.jpg``
-        and ``cats/1.jpg``). If an image fits one path better than others, by this order, it is that path's.
-        Nothing is guessed beyond that. Backslashes count as slashes.
+        files (``JPEGs/000005.jpg`` and ``000005``). Folders that contradict each other do not fit (``dogs/1.jpg``
+        and ``cats/1.jpg``). If several paths fit an image, it belongs to the one that fits by the earliest rule.
+        Backslashes count as slashes.
 
-        Parameters
-        ----------
-        paths : sequence of str or path
-            The images, in the order of the rows wanted.
-        missing : {"error", "mark"}, default="error"
-            What to do about images without annotations: raise an error, or give them the row -1.
-
-        Returns
-        -------
-        ndarray of shape (n_paths,), int64
-
-        Raises
-        ------
-        ValueError
-            If an image is not found, if it fits several, or if two different paths fit the same image equally.
+        A path that fits several images is an error, and so are two that fit the same one equally well. A path
+        that fits none is an error, too, or, with ``missing="mark"``, has the row -1.
         """
         check_choice(missing, "missing", ("error", "mark"))
         if isinstance(paths, str | PathLike):
@@ -157,78 +100,89 @@ class Annotations:
         rows = match_rows(given, self.images)
         unknown = [given[i] for i in np.flatnonzero(rows < 0)]
         if unknown and missing == "error":
-            like = namesake(unknown[0], self.images) or self.images[0]
             raise ValueError(
-                f"paths: {len(unknown)} of {len(given)} images have no annotations: {listed(unknown)}. "
-                f"The annotations name images like {like!r}; folders must agree as far as both are given. "
-                f"Pass missing='mark' to get -1 for them."
+                f"paths: {len(unknown)} of {len(given)} images have no annotations: {listed(unknown)}. Name them "
+                f"as the annotations do, such as {self.images[0]!r}, or pass missing='mark' to get -1 for them."
             )
         return rows
 
-    def counts(self) -> LabelCounts:
-        """Number of images that show each label, that do not, and of which it is not known.
-
-        Returns
-        -------
-        LabelCounts
-            Three arrays in the order of `labels`.
-        """
-        present = np.zeros(len(self.labels), dtype=np.int64)
-        unknown = np.zeros_like(present)
-        for start in range(0, len(self.images), 8192):  # temporaries stay small next to Y
-            block = self.Y[start : start + 8192]
-            present += np.count_nonzero(block == 1, axis=0)
-            unknown += np.count_nonzero(block != block, axis=0)
-        return LabelCounts(present, len(self.images) - present - unknown, unknown)
+    def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Numbers of images, per label, that show it, that do not, and for which it is unknown."""
+        present, unknown = np.count_nonzero(self.Y == 1, axis=0), np.count_nonzero(self.Y != self.Y, axis=0)
+        return present, len(self.images) - present - unknown, unknown
 
     def to_csv(self, path: str | PathLike[str]) -> None:
-        """Write a table with a row an image and a column a label, which `read_table` reads.
+        """Write a table for `read_table`: path, split if there is one, and for each label 1, 0 or nothing."""
+        import pandas as pd
 
-        Columns are ``path``, ``split`` if there is one, and the labels: 1, 0, or empty for unknown.
-
-        Parameters
-        ----------
-        path : str or path
-            File to write; its folder is made.
-        """
-        taken = [name for name in self.labels if name.lower() in NO_LABELS]
-        if len(self.labels) == 1 and self.labels[0].lower() in LIST_COLUMNS | PAIR_COLUMNS:
-            taken = [self.labels[0]]
-        if taken:
-            raise ValueError(f"labels: {listed(taken)} means something else in a table. Rename the label.")
-        write_atomically(Path(path), self._write)
-
-    def _write(self, path: Path) -> None:
-        cells = {0: "0", 1: "1"}
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["path", *([] if self.split is None else ["split"]), *self.labels])
-            for i, image in enumerate(self.images):
-                part = () if self.split is None else (self.split[i],)
-                writer.writerow([image, *part, *(cells.get(value, "") for value in self.Y[i].tolist())])
+        taken = [name for name in self.labels if name.lower() in SPLIT_COLUMNS]
+        if taken or (len(self.labels) == 1 and self.labels[0].lower() in NAME_COLUMNS):
+            raise ValueError(f"labels: {(taken or self.labels)[0]!r} means something else in a table. Rename it.")
+        table = pd.DataFrame(self.Y, columns=self.labels).astype("Int8")
+        if self.split is not None:
+            table.insert(0, "split", self.split)
+        table.insert(0, "path", self.images, allow_duplicates=True)
+        write_atomically(Path(path), lambda file: table.to_csv(file, index=False, lineterminator="\n"))
 
 
 def _checked(values: Any, shape: tuple[int, int]) -> NDArray[Any]:
-    """Y as a read-only matrix, int8 if all is known and float32 if not."""
+    """Y as a read-only matrix, int8 if everything is known and float32 otherwise."""
     Y = np.asarray(values)
     if Y.shape != shape or Y.dtype.kind not in "biuf":
-        raise ValueError(
-            f"Y: its shape is {Y.shape} and its type {Y.dtype}. "
-            f"Pass numbers, {shape[0]} images x {shape[1]} labels."
-        )
-    if Y.dtype.kind == "f":
-        unknown = np.isnan(Y)
-        wrong = Y[~(unknown | (Y == 0) | (Y == 1))]
-        dtype: Any = np.float32 if unknown.any() else np.int8
-    else:
-        # Two passes without temporaries: Y may be large.
-        wrong = Y[(Y < 0) | (Y > 1)] if Y.dtype.kind != "b" and (Y.min() < 0 or Y.max() > 1) else Y[:0]
-        dtype = np.int8
+        raise ValueError(f"Y: its shape is {Y.shape} and its type {Y.dtype}. Pass numbers of shape {shape}.")
+    unknown = Y != Y
+    wrong = Y[(Y != 0) & (Y != 1) & ~unknown]
     if wrong.size:
-        raise ValueError(f"Y: {wrong.flat[0]} was given. Write 1 for present, 0 for absent, NaN for unknown.")
-    kept = Y.astype(dtype, copy=False).view()
-    kept.flags.writeable = False
-    return kept
+        raise ValueError(f"Y: {wrong[0]} was given. Write 1 for present, 0 for absent, NaN for unknown.")
+    matrix = Y.astype(np.float32 if unknown.any() else np.int8, copy=False).view()
+    matrix.flags.writeable = False
+    return matrix
+
+
+def match_rows(paths: Sequence[str], images: Sequence[str]) -> NDArray[np.int64]:
+    """Row of ``images`` for each path, -1 for none, by the rules of `Annotations.rows_for`; with slashes only."""
+    exact = {name: row for row, name in enumerate(images)}
+    by_stem: dict[str, list[int]] = defaultdict(list)
+    for row, name in enumerate(images):
+        by_stem[_stem_parts(name)[-1]].append(row)
+    fitting: dict[int, list[tuple[int, str]]] = defaultdict(list)  # for each row, paths with the rule they fit by
+    for path in dict.fromkeys(paths):
+        same_stem = by_stem.get(_stem_parts(path)[-1], [])
+        row, rule = (exact[path], 0) if path in exact else _match(path, images, same_stem)
+        fitting[row].append((rule, path))
+    found: dict[str, int] = {}
+    for row in fitting.keys() - {-1}:
+        earliest, path = min(fitting[row])
+        found[path] = row
+        equal = [other for rule, other in fitting[row] if rule == earliest]
+        if len(equal) > 1:
+            raise ValueError(f"paths: {listed(equal)} all fit the image {images[row]!r}. Pass one of them.")
+    return np.array([found.get(path, -1) for path in paths], dtype=np.int64)
+
+
+def _match(path: str, images: Sequence[str], rows: list[int]) -> tuple[int, int]:
+    """Row of the image that a path fits, among those with the same stem, and the rule by which it fits."""
+    for rule, parts in enumerate((_parts, _stem_parts), start=1):
+        one = parts(path)
+        others = {row: parts(images[row]) for row in rows}
+        fitting = [row for row, other in others.items() if one[-len(other) :] == other[-len(one) :]]
+        if len(fitting) > 1:
+            names = listed([images[row] for row in fitting])
+            raise ValueError(f"paths: {path!r} may be {names}. Pass the path as in the annotations.")
+        if fitting:
+            return fitting[0], rule
+    return -1, 0
+
+
+def _parts(path: str) -> list[str]:
+    """Folders and file name, without those that only say where one stands."""
+    return [part for part in path.split("/") if part not in ("", ".", "..")] or [path]
+
+
+def _stem_parts(path: str) -> list[str]:
+    """The same without the suffix of the file: two to four letters or digits, the first of them a letter."""
+    *folders, name = _parts(path)
+    return [*folders, re.sub(r"(?<=.)\.[A-Za-z][A-Za-z0-9]{1,3}$", "", name)]
 
 
 def _text(path: str | PathLike[str]) -> str:

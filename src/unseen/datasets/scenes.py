@@ -1,4 +1,4 @@
-"""Simulated tagged scenes: data with a known ground truth, so that everything runs with no download."""
+"""Simulated tagged scenes: data with a known ground truth, so that everything runs without a download."""
 
 from __future__ import annotations
 
@@ -6,14 +6,37 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
-from unseen.datasets.scene_tables import IS_A, SCENES
 from unseen.labels.relations import from_hit_counts, from_path_lengths
 from unseen.labels.space import LabelSpace
-from unseen.validation import check_choice, check_count, check_number
+from unseen.validation import Matrix, check_choice, check_count, check_number
 
-__all__ = ["IS_A", "SCENES", "TaggedScenes", "make_tagged_scenes"]
+# The simulated world: an is-a tree of things, whose leaves are the labels. In alphabetical order, each group of
+# siblings has labels at even positions (seen) and at odd ones (unseen): every unseen label has a seen sibling.
+_CHILDREN: Final[dict[str, tuple[str, ...]]] = {
+    "entity": ("living thing", "artefact", "food"), "living thing": ("animal", "person"),
+    "animal": ("mammal", "bird"), "mammal": ("carnivore", "ungulate"), "carnivore": ("cat", "dog"),
+    "ungulate": ("cow", "horse", "sheep"), "bird": ("chicken", "duck"), "person": ("boy", "woman"),
+    "artefact": ("vehicle", "household item"), "vehicle": ("land vehicle", "watercraft"),
+    "land vehicle": ("motor vehicle", "cycle"), "motor vehicle": ("car", "truck", "van"),
+    "cycle": ("bicycle", "motorbike"), "watercraft": ("boat", "ship"), "household item": ("seat", "vessel"),
+    "seat": ("sofa", "stool"), "vessel": ("bottle", "bowl"), "food": ("fruit", "baked food"),
+    "fruit": ("orange", "pear"), "baked food": ("cake", "pizza"),
+}  # fmt: skip
+IS_A: Final[dict[str, str]] = {child: parent for parent, children in _CHILDREN.items() for child in children}
+
+# What each scene is likely to show, the most typical label first.
+SCENES: Final[dict[str, tuple[str, ...]]] = {
+    "farm": ("cow", "sheep", "horse", "chicken", "duck", "dog", "truck"),
+    "harbour": ("boat", "ship", "van", "duck", "woman"),
+    "kitchen": ("bowl", "bottle", "pizza", "cake", "pear", "orange", "stool", "woman"),
+    "living room": ("sofa", "cat", "stool", "dog", "boy", "bottle"),
+    "market": ("orange", "pear", "cake", "van", "woman", "bowl", "chicken"),
+    "park": ("dog", "bicycle", "boy", "duck", "horse", "woman"),
+    "street": ("car", "motorbike", "truck", "bicycle", "van", "woman", "boy"),
+}
 
 _N_SEMANTIC: Final = 10  # fewer than the seen labels, so that these can teach every direction
 _N_NUISANCE: Final = 4
@@ -43,12 +66,9 @@ class TaggedScenes:
     path_lengths : ndarray of shape (n_labels, n_labels), int64
         Shortest is-a path between two labels, in edges.
     hit_counts : ndarray of shape (n_labels, n_labels), int64
-        Tag sets that hold both labels, in a collection much larger than the images; the diagonal counts the
-        tag sets that hold the label.
-    scene_names : tuple of str
-        The scenes.
-    scenes_train, scenes_test : ndarray of shape (n_images,), int64
-        Scene of each image, as a position in `scene_names`.
+        Tag sets that hold both labels (on the diagonal: the label), in a collection larger than the images.
+    scene_names, scenes_train, scenes_test : tuple of str, ndarray of shape (n_images,), int64
+        The scenes, and that of each image as a position among them.
     semantics : ndarray of shape (n_labels, n_semantic)
         The hidden truth: unit vectors whose inner products say how alike two labels look.
     """
@@ -58,7 +78,7 @@ class TaggedScenes:
     X_test: NDArray[np.float32]
     Y_test: NDArray[np.int8]
     names: tuple[str, ...]
-    vectors: NDArray[np.float64]
+    vectors: Matrix
     seen: NDArray[np.int64]
     unseen: NDArray[np.int64]
     path_lengths: NDArray[np.int64]
@@ -66,7 +86,7 @@ class TaggedScenes:
     scene_names: tuple[str, ...]
     scenes_train: NDArray[np.int64]
     scenes_test: NDArray[np.int64]
-    semantics: NDArray[np.float64]
+    semantics: Matrix
 
     @property
     def labels(self) -> LabelSpace:
@@ -76,33 +96,19 @@ class TaggedScenes:
     @property
     def seen_labels(self) -> LabelSpace:
         """The seen labels, in the order of `seen`."""
-        return self._labels_at(self.seen)
+        return LabelSpace([self.names[i] for i in self.seen], self.vectors[self.seen])
 
     @property
     def unseen_labels(self) -> LabelSpace:
         """The unseen labels, in the order of `unseen`."""
-        return self._labels_at(self.unseen)
+        return LabelSpace([self.names[i] for i in self.unseen], self.vectors[self.unseen])
 
-    def relations(self, source: Literal["hierarchy", "hit counts"]) -> NDArray[np.float64]:
-        """Relation matrix of all labels, the seen ones first and the unseen ones after them.
-
-        Parameters
-        ----------
-        source : {"hierarchy", "hit counts"}
-            Where the relations come from: `path_lengths` or `hit_counts`.
-
-        Returns
-        -------
-        ndarray of shape (n_labels, n_labels)
-            Rows and columns in the order ``[seen, unseen]``.
-        """
+    def relations(self, source: Literal["hierarchy", "hit counts"]) -> Matrix:
+        """Relations of the seen labels followed by the unseen ones, from `path_lengths` or from `hit_counts`."""
         order = np.concatenate([self.seen, self.unseen])
         if check_choice(source, "source", ("hierarchy", "hit counts")) == "hierarchy":
             return from_path_lengths(self.path_lengths[np.ix_(order, order)])
         return from_hit_counts(self.hit_counts[np.ix_(order, order)])
-
-    def _labels_at(self, positions: NDArray[np.int64]) -> LabelSpace:
-        return LabelSpace([self.names[i] for i in positions], self.vectors[positions])
 
 
 def make_tagged_scenes(
@@ -118,9 +124,9 @@ def make_tagged_scenes(
 ) -> TaggedScenes:
     """Simulate tagged images of everyday scenes, half of whose 24 labels are meant to stay unseen.
 
-    **Everything is simulated**: no real image, word vector, WordNet path or search engine stands behind these
-    numbers. They have the structure that zero-shot learning lives on, with the truth known, and serve
-    examples, tests and first steps; they say nothing of how well a method does on photographs.
+    **Everything is simulated**: no real image, word vector, WordNet path or search engine is behind these
+    numbers. They have the structure that zero-shot learning needs, with the truth known, and serve examples,
+    tests and first steps; they say nothing about how well a method does on photographs.
 
     Parameters
     ----------
@@ -132,9 +138,9 @@ def make_tagged_scenes(
         Dimension of the label vectors, at least 14.
     semantic_gap : float in [0, 1], default=0.1
         How much of the label vectors' meaning is not visual. At 0 a linear projection of the vectors tells
-        exactly which labels look alike, at 1 the vectors say nothing of it.
+        exactly which labels look alike, at 1 the vectors say nothing about it.
     labels_per_image : float in [1, 6], default=1.6
-        Mean number of labels an image. Every image has at least one.
+        Mean number of labels per image. Every image has at least one.
     noise : float in [0, 100], default=0.8
         Standard deviation of the noise in a feature, where one label contributes a standard deviation of 1.
     random_state : int or None, default=0
@@ -147,15 +153,13 @@ def make_tagged_scenes(
 
     Notes
     -----
-    The hidden semantics of the labels diffuse down the is-a tree `IS_A`: a child is its parent plus a random
-    step, so that the longer the path between two labels, the less they look alike. An image is a scene of
-    `SCENES`, which draws labels that go together; hit counts tell of looks as far as things of a kind share
-    scenes. Features are ``relu(sum of the labels' prototypes + background of the scene + noise)``, where a
-    prototype is a random linear map of the label's semantics. The label vectors hold the semantics, a share
-    `semantic_gap` of whose variance is replaced by independent values, and nuisance directions orthogonal to
-    them, of larger variance, that carry no visual meaning: a projection can remove the latter, not the former.
-    Which directions are nuisance the seen labels teach only in part; relations that say which labels, seen or
-    not, belong together teach the rest.
+    The hidden semantics of the labels diffuse down the is-a tree `IS_A`: the longer the path between two labels,
+    the less they look alike. An image is a scene of `SCENES`, which draws labels that go together. Features are
+    ``relu(sum of the labels' prototypes + background of the scene + noise)``, where a prototype is a random linear
+    map of the label's semantics. The label vectors hold the semantics, a share `semantic_gap` of whose variance is
+    replaced by independent values, and larger nuisance in directions orthogonal to them: a projection can remove
+    the latter, not the former. The seen labels teach only in part which directions are nuisance; relations
+    between seen and unseen labels teach the rest.
 
     Examples
     --------
@@ -178,108 +182,71 @@ def make_tagged_scenes(
     world, camera, vocabulary, train, test, web = map(np.random.default_rng, streams)
 
     names = tuple(sorted(set(IS_A) - set(IS_A.values())))
-    semantics = _hidden_semantics(names, world)
-    look = _Look.draw(semantics, n_features, camera)
-    probabilities = _scene_probabilities(names)
-    scenes_train, Y_train = _draw_tags(probabilities, n_train, labels_per_image, train)
-    scenes_test, Y_test = _draw_tags(probabilities, n_test, labels_per_image, test)
-    tags = _draw_tags(probabilities, _N_TAG_SETS, labels_per_image, web)[1].astype(np.float64)
-    positions = np.arange(len(names), dtype=np.int64)
-    return TaggedScenes(
-        X_train=look.photograph(Y_train, scenes_train, noise, train),
-        Y_train=Y_train,
-        X_test=look.photograph(Y_test, scenes_test, noise, test),
-        Y_test=Y_test,
-        names=names,
-        vectors=_observed_vectors(semantics, n_dims, semantic_gap, vocabulary),
-        seen=positions[0::2],
-        unseen=positions[1::2],
-        path_lengths=_path_lengths(names),
-        hit_counts=(tags.T @ tags).astype(np.int64),
-        scene_names=tuple(SCENES),
-        scenes_train=scenes_train,
-        scenes_test=scenes_test,
-        semantics=semantics,
-    )
+    chains = [_ancestry(name) for name in names]
+    semantics = _hidden_semantics(chains, world)
+    prototypes = semantics @ camera.standard_normal((_N_SEMANTIC, n_features))
+    backgrounds = _BACKGROUND_STRENGTH * camera.standard_normal((len(SCENES), n_features))
 
-
-@dataclass(frozen=True)
-class _Look:
-    """What labels and scenes contribute to the features of an image."""
-
-    prototypes: NDArray[np.float64]
-    backgrounds: NDArray[np.float64]
-
-    @classmethod
-    def draw(cls, semantics: NDArray[np.float64], n_features: int, rng: np.random.Generator) -> _Look:
-        prototypes = semantics @ rng.standard_normal((semantics.shape[1], n_features))
-        return cls(prototypes, _BACKGROUND_STRENGTH * rng.standard_normal((len(SCENES), n_features)))
-
-    def photograph(
-        self, Y: NDArray[np.int8], scenes: NDArray[np.int64], noise: float, rng: np.random.Generator
-    ) -> NDArray[np.float32]:
-        activations = Y @ self.prototypes + self.backgrounds[scenes]
+    def photograph(Y: NDArray[np.int8], scenes: NDArray[np.int64], rng: Generator) -> NDArray[np.float32]:
+        activations = Y @ prototypes + backgrounds[scenes]
         activations += noise * rng.standard_normal(activations.shape)
         return np.maximum(activations, 0.0).astype(np.float32)
 
+    scenes_train, Y_train = _draw_tags(names, n_train, labels_per_image, train)
+    scenes_test, Y_test = _draw_tags(names, n_test, labels_per_image, test)
+    X_train, X_test = photograph(Y_train, scenes_train, train), photograph(Y_test, scenes_test, test)
+    vectors = _observed_vectors(semantics, n_dims, semantic_gap, vocabulary)
+    seen, unseen = np.arange(0, len(names), 2), np.arange(1, len(names), 2)
+    # In a tree, the nodes of only one of two chains are the edges between their leaves.
+    path_lengths = np.array([[len({*a} ^ {*b}) for b in chains] for a in chains])
+    tags = _draw_tags(names, _N_TAG_SETS, labels_per_image, web)[1].astype(np.float64)
+    hit_counts = (tags.T @ tags).astype(np.int64)
+    return TaggedScenes(
+        X_train, Y_train, X_test, Y_test, names, vectors, seen, unseen, path_lengths, hit_counts, tuple(SCENES),
+        scenes_train, scenes_test, semantics,
+    )  # fmt: skip
+
 
 def _draw_tags(
-    probabilities: NDArray[np.float64], n_images: int, labels_per_image: float, rng: np.random.Generator
+    names: tuple[str, ...], n_images: int, labels_per_image: float, rng: Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
     """Draw the scene of each image and from it a geometric number of distinct labels."""
-    n_scenes, n_labels = probabilities.shape
-    scenes = rng.integers(n_scenes, size=n_images)
-    # The Gumbel trick: the k largest of log-probability + Gumbel noise are k draws without replacement.
-    keys = np.log(probabilities)[scenes] + rng.gumbel(size=(n_images, n_labels))
-    n_drawn = np.minimum(rng.geometric(1.0 / labels_per_image, size=n_images), n_labels)
-    smallest_drawn = np.take_along_axis(np.sort(keys, axis=1), (n_labels - n_drawn)[:, None], axis=1)
-    return scenes, (keys >= smallest_drawn).astype(np.int8)
-
-
-def _scene_probabilities(names: tuple[str, ...]) -> NDArray[np.float64]:
     weights = np.zeros((len(SCENES), len(names)))
     for row, members in zip(weights, SCENES.values(), strict=True):
         row[[names.index(member) for member in members]] = 1.0 / np.sqrt(np.arange(1, len(members) + 1))
     weights /= weights.sum(axis=1, keepdims=True)
-    probabilities: NDArray[np.float64] = (1.0 - _SURPRISE) * weights + _SURPRISE / len(names)
-    return probabilities
+    probabilities = (1.0 - _SURPRISE) * weights + _SURPRISE / len(names)
+    scenes = rng.integers(len(SCENES), size=n_images)
+    # The Gumbel trick: the k largest of log-probability + Gumbel noise are k draws without replacement.
+    keys = np.log(probabilities)[scenes] + rng.gumbel(size=(n_images, len(names)))
+    n_drawn = np.minimum(rng.geometric(1.0 / labels_per_image, size=n_images), len(names))
+    smallest_drawn = np.take_along_axis(np.sort(keys, axis=1), (len(names) - n_drawn)[:, None], axis=1)
+    return scenes, (keys >= smallest_drawn).astype(np.int8)
 
 
 def _ancestry(name: str) -> list[str]:
     """Chain from a node up to the root, both included."""
-    chain = [name]
-    while chain[-1] in IS_A:
-        chain.append(IS_A[chain[-1]])
-    return chain
+    return [name, *(_ancestry(IS_A[name]) if name in IS_A else [])]
 
 
-def _path_lengths(names: tuple[str, ...]) -> NDArray[np.int64]:
-    chains = [set(_ancestry(name)) for name in names]
-    # In a tree, the nodes of one chain only are the edges between the two leaves.
-    return np.array([[len(a ^ b) for b in chains] for a in chains], dtype=np.int64)
-
-
-def _hidden_semantics(names: tuple[str, ...], rng: np.random.Generator) -> NDArray[np.float64]:
+def _hidden_semantics(chains: list[list[str]], rng: Generator) -> Matrix:
     """Diffuse down the tree, then scale to unit length: labels correlate as _INHERITANCE ** path length."""
     nodes = sorted({*IS_A, *IS_A.values()})
     steps = dict(zip(nodes, rng.standard_normal((len(nodes), _N_SEMANTIC)), strict=True))
-    semantics = np.empty((len(names), _N_SEMANTIC))
-    for row, name in zip(semantics, names, strict=True):
-        root, *descent = reversed(_ancestry(name))
+    semantics = np.empty((len(chains), _N_SEMANTIC))
+    for row, (*descent, root) in zip(semantics, chains, strict=True):
         row[:] = steps[root]
-        for node in descent:
+        for node in reversed(descent):
             row[:] = _INHERITANCE * row + np.sqrt(1.0 - _INHERITANCE**2) * steps[node]
     semantics /= np.linalg.norm(semantics, axis=1, keepdims=True)
     return semantics
 
 
-def _observed_vectors(
-    semantics: NDArray[np.float64], n_dims: int, semantic_gap: float, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    n_labels, n_semantic = semantics.shape
-    unrelated = rng.standard_normal(semantics.shape) / np.sqrt(n_semantic)
-    nuisance = rng.standard_normal((n_labels, _N_NUISANCE)) / np.sqrt(_N_NUISANCE)
+def _observed_vectors(semantics: Matrix, n_dims: int, semantic_gap: float, rng: Generator) -> Matrix:
+    """Semantics behind a gap, and nuisance, in a random frame."""
+    unrelated = rng.standard_normal(semantics.shape) / np.sqrt(_N_SEMANTIC)
+    nuisance = rng.standard_normal((len(semantics), _N_NUISANCE)) / np.sqrt(_N_NUISANCE)
     meaning = np.sqrt(1.0 - semantic_gap) * semantics + np.sqrt(semantic_gap) * unrelated
-    frame, _ = np.linalg.qr(rng.standard_normal((n_dims, n_semantic + _N_NUISANCE)))
-    vectors: NDArray[np.float64] = np.hstack([meaning, _NUISANCE_STRENGTH * nuisance]) @ frame.T
+    frame, _ = np.linalg.qr(rng.standard_normal((n_dims, _N_SEMANTIC + _N_NUISANCE)))
+    vectors: Matrix = np.hstack([meaning, _NUISANCE_STRENGTH * nuisance]) @ frame.T
     return vectors

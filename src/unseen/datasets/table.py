@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.datasets._table_rows import Row, table_rows, wrong
-from unseen.datasets.annotations import LIST_COLUMNS, NO_LABELS, PAIR_COLUMNS, Annotations
-from unseen.validation import check_choice, listed
+from unseen.datasets.annotations import NAME_COLUMNS, SPLIT_COLUMNS, Annotations, Form
+from unseen.validation import check_choice, check_names, listed
 
-__all__ = ["read_table"]
-
-Form = Literal["auto", "lists", "pairs", "columns"]
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
 
 _IMAGE_COLUMNS = ("path", "image", "image_id", "image_path", "file", "file_name", "filename", "id")
 _SEPARATORS = (";", "|", ",")
-_UNKNOWN = 2  # stands for NaN until the matrix is whole, so that it takes a byte a cell
-_CELLS = {
-    "0": 0, "0.0": 0, "False": 0, "false": 0, "1": 1, "1.0": 1, "True": 1, "true": 1,
-    "": _UNKNOWN, "?": _UNKNOWN, "nan": _UNKNOWN, "NaN": _UNKNOWN,
-}  # fmt: skip
-_TRISTATE = {"1": 1, "-1": 0, "": _UNKNOWN, "?": _UNKNOWN}
-
-
-class _Header(NamedTuple):
-    """Where the columns of a table are."""
-
-    names: list[str]
-    split: int | None
-    labels: list[int]
+_UNKNOWN = {"": np.nan, "?": np.nan, "nan": np.nan}
+_CELLS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0, **_UNKNOWN}
 
 
 def read_table(
@@ -48,14 +34,14 @@ def read_table(
 
     Its first line names the columns, the first of which holds the images and is called ``path``, ``image``,
     ``image_id``, ``file_name`` or the like. A column ``split`` says which part an image belongs to; a column
-    ``subsplit`` is passed over. The rest decides the form:
+    ``subsplit`` is ignored. The rest decides the form:
 
     ========== ============================ ==========================================================
     form       columns                      a row
     ========== ============================ ==========================================================
     lists      ``labels`` or ``tags``       an image and its labels, separated by ``;``, ``|`` or ``,``
-    pairs      ``label`` or ``tag``         an image and one of its labels; an empty label adds the image only
-    columns    one a label                  1 present, 0 absent; empty, ``?`` or ``nan`` unknown
+    pairs      ``label`` or ``tag``         an image and one of its labels; an empty label adds only the image
+    columns    one per label                1 present, 0 absent; empty, ``?`` or ``nan`` unknown
     ========== ============================ ==========================================================
 
     In the first two forms a label that is not named is absent, and labels are in the order of their first mention.
@@ -65,186 +51,121 @@ def read_table(
     path : str or path
         The file.
     form : {"auto", "lists", "pairs", "columns"}, default="auto"
-        The form, if the names of the columns do not tell.
+        The form; "auto" goes by the names of the columns.
     separator : str, optional
-        What separates labels in a cell of the form "lists"; found out if it is left out.
+        What separates labels in a cell of the form "lists"; by default the one of ``;``, ``|`` and ``,`` in use.
     tristate : {"absent", "unknown"}, optional
-        Read the form "columns" as -1 absent, 1 present, and 0 as told: the way of PASCAL VOC, where 0 marks images
-        that show a label only in difficult objects.
+        Read the form "columns" as 1 present, -1 absent, and 0 as given here: in PASCAL VOC, 0 marks images that
+        show a label only in difficult objects.
     ignore : sequence of str, optional
-        Columns to pass over.
+        Columns to ignore.
 
     Returns
     -------
     Annotations
-
-    Raises
-    ------
-    ValueError
-        Naming the file, the line, the column and the value that cannot be read.
     """
     check_choice(form, "form", ("auto", "lists", "pairs", "columns"))
     if tristate is not None:
         check_choice(tristate, "tristate", ("absent", "unknown"))
     path = Path(path)
+    table, names = _read_text(path)
+    split = next((i for i, name in enumerate(names) if i and name.lower() == "split"), None)
+    columns = _label_columns(path, names, ignore)
+    labels = [names[i] for i in columns]
+    if form == "auto":
+        form = NAME_COLUMNS.get(labels[0].lower(), "columns") if len(labels) == 1 else "columns"
+    for option, value, wanted in (("tristate", tristate, "columns"), ("separator", separator, "lists")):
+        if value is not None and form != wanted:
+            raise ValueError(f"{option}: {str(path)!r} has the form {form!r}, not {wanted!r}. Leave it out.")
+    images = table if form != "pairs" else table.drop_duplicates([*{0, split or 0}])
+    repeated = images[0][images[0].duplicated()].tolist()
+    if repeated:
+        advice = "Give it one split." if form == "pairs" else "Write one row per image."
+        raise _wrong(path, f"the image {repeated[0]!r} comes twice. {advice}")
+    if form == "columns":
+        Y = _read_cells(path, table.set_index(0)[columns].set_axis(labels, axis=1), tristate)
+    elif len(labels) == 1:
+        labels, Y = _read_mentions(path, table[0], table[columns[0]], form, separator)
+    else:
+        raise _wrong(path, f"the form {form!r} has one column of labels, not {listed(labels)}. Use ignore.")
+    return Annotations(tuple(images[0]), tuple(labels), Y, None if split is None else tuple(images[split]))
+
+
+def _wrong(path: Path, what: str) -> ValueError:
+    return ValueError(f"path: {str(path)!r}: {what}")
+
+
+def _read_text(path: Path) -> tuple[DataFrame, list[str]]:
+    """Cells as text in numbered columns, without blank rows, and the names of the columns."""
+    import pandas as pd
+
     if not path.is_file():
         raise FileNotFoundError(f"path: there is no file {str(path)!r}. Pass a table in CSV or TSV.")
-    with table_rows(path) as rows:
-        header = _read_header(path, rows, ignore)
-        found = _form(header) if form == "auto" else form
-        if tristate is not None and found != "columns":
-            raise ValueError(
-                f"tristate: {str(path)!r} has no column a label, but the form {found!r}. Leave it out."
-            )
-        if separator is not None and found != "lists":
-            raise ValueError(
-                f"separator: {str(path)!r} has no lists of labels, but the form {found!r}. Leave it out."
-            )
-        if found == "columns":
-            return _read_columns(path, header, rows, tristate)
-        if len(header.labels) != 1:
-            names = [header.names[i] for i in header.labels]
-            raise wrong(path, 1, f"the columns {listed(names)}, where the form {found!r} has one", "Use ignore.")
-        return _read_mentions(path, header, rows, found, separator)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header = next((line for line in file if line.strip()), "")
+            # The first comma, tab or semicolon outside quotation marks: names of labels may hold the others.
+            marks = re.findall(r"[,\t;]", re.sub(r'"[^"]*"', "", header)) or [","]
+            file.seek(0)
+            # With header=None longer rows than the first are refused; the Python engine marks shorter ones as NaN.
+            cells = pd.read_csv(file, sep=marks[0], header=None, dtype=str, keep_default_na=False, engine="python")
+    except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise _wrong(path, f"not a table in UTF-8 ({error}). Quote cells that hold its separator.") from None
+    cells = cells.apply(lambda column: column.str.strip())
+    cells = cells[(cells != "").any(axis=1)]
+    short = cells[0][cells.isna().any(axis=1)].tolist()
+    if short or len(cells) < 2:
+        what = f"the row {short[0]!r} has too few cells" if short else "there are no rows"
+        raise _wrong(path, f"{what}. Write the names of the columns and one row per image.")
+    return cells[1:], cells.iloc[0].tolist()
 
 
-def _read_header(path: Path, rows: Iterator[Row], ignore: Sequence[str]) -> _Header:
-    line, cells = next(rows, (1, []))
-    names = [cell.strip() for cell in cells]
-    if not names:
-        raise ValueError(f"path: {str(path)!r} is empty. Pass a table with a first line such as path,labels.")
+def _label_columns(path: Path, names: list[str], ignore: Sequence[str]) -> list[int]:
+    """Places of the columns that are labels or hold them."""
     if names[0].lower() not in _IMAGE_COLUMNS:
-        advice = f"Begin with a line of column names, the first of them one of {', '.join(_IMAGE_COLUMNS)}."
-        raise wrong(path, line, f"the first column is called {names[0]!r}", advice)
-    unnamed = [i + 1 for i, name in enumerate(names) if not name]
-    if unnamed:
-        raise wrong(path, line, f"column {unnamed[0]} has no name", "Name every column.")
+        raise _wrong(path, f"the first column is called {names[0]!r}. Call it one of {', '.join(_IMAGE_COLUMNS)}.")
     # The first column is known by its place, so that a label may have its name: 'path' is a tag of NUS-WIDE.
-    repeated = [name for name, count in Counter(names[1:]).items() if count > 1]
-    if repeated:
-        raise wrong(path, line, f"{listed(repeated)} names more than one column", "Give each a name of its own.")
-    unknown = [name for name in ignore if name not in names[1:]]
+    others = check_names(names[1:], f"path: {str(path)!r}: columns") if names[1:] else ()
+    unknown = [name for name in ignore if name not in others]
     if unknown:
-        raise wrong(path, line, f"there is no column {listed(unknown)} to ignore", "Name columns of the file.")
-    small = [name.lower() for name in names]
-    labels = [i for i in range(1, len(names)) if small[i] not in NO_LABELS and names[i] not in ignore]
-    if not labels:
-        raise wrong(path, line, "there is no column of labels", "Add a column 'labels', or one a label.")
-    return _Header(names, small.index("split") if "split" in small else None, labels)
+        raise _wrong(path, f"there is no column {listed(unknown)} to ignore. It has {listed(others)}.")
+    passed_over = {*ignore, *(name for name in others if name.lower() in SPLIT_COLUMNS)}
+    columns = [i for i, name in enumerate(others, start=1) if name not in passed_over]
+    if columns:
+        return columns
+    raise _wrong(path, "there is no column of labels. Add a column 'labels', or one per label.")
 
 
-def _form(header: _Header) -> Form:
-    """The form that the names of the columns tell."""
-    names = [header.names[i].lower() for i in header.labels]
-    if len(names) == 1 and names[0] in LIST_COLUMNS:
-        return "lists"
-    return "pairs" if len(names) == 1 and names[0] in PAIR_COLUMNS else "columns"
-
-
-def _image(path: Path, header: _Header, line: int, row: list[str]) -> str:
-    if len(row) != len(header.names):
-        advice = "Put cells that hold the separator into quotation marks."
-        raise wrong(path, line, f"{len(row)} cells for {len(header.names)} columns", advice)
-    image = row[0].strip()
-    if not image:
-        raise wrong(path, line, f"the column {header.names[0]!r} is empty", "Name the image.")
-    return image
-
-
-def _need_rows(path: Path, lines: dict[str, int]) -> None:
-    if not lines:
-        raise ValueError(f"path: {str(path)!r} has column names and no rows. Add a row an image.")
-
-
-def _read_columns(path: Path, header: _Header, rows: Iterator[Row], tristate: str | None) -> Annotations:
-    codes = dict(_CELLS)
+def _read_cells(path: Path, cells: DataFrame, tristate: str | None) -> NDArray[np.float32]:
+    """Y of the form "columns"."""
+    codes = _CELLS
     if tristate is not None:
-        codes = {**_TRISTATE, "0": _UNKNOWN if tristate == "unknown" else 0}
-    lines: dict[str, int] = {}
-    splits: list[str] = []
-    cells = bytearray()
-    for line, row in rows:
-        image = _image(path, header, line, row)
-        if lines.setdefault(image, line) != line:
-            raise wrong(path, line, f"{image!r} is already in line {lines[image]}", "Keep one row an image.")
-        try:
-            cells += bytes([codes[row[i]] for i in header.labels])
-        except KeyError:
-            cells += bytes([_code(path, line, header.names[i], row[i].strip(), codes) for i in header.labels])
-        if header.split is not None:
-            splits.append(row[header.split].strip())
-    _need_rows(path, lines)
-    Y: NDArray[np.generic] = np.frombuffer(cells, dtype=np.int8).reshape(len(lines), -1)
-    if (Y == _UNKNOWN).any():
-        Y = np.where(Y == _UNKNOWN, np.float32(np.nan), Y.astype(np.float32))
-    names = tuple(header.names[i] for i in header.labels)
-    return Annotations(tuple(lines), names, Y, tuple(splits) if header.split is not None else None)
-
-
-def _code(path: Path, line: int, column: str, cell: str, codes: dict[str, int]) -> int:
-    if cell in codes:
-        return codes[cell]
-    advice = "Write 1, 0, or nothing for unknown. Names of labels go into one column called 'labels'"
-    advice += ", beside which there is only 'split': pass ignore for others."
-    if cell == "-1":
-        advice = (
-            "Say what 0 means in a table of 1, 0 and -1: pass tristate='absent' or 'unknown', or make a plain "
-        )
-        advice += "table of it with unseen data convert --tristate absent."
-    elif "-1" in codes:
-        advice = "Write 1, -1 or 0, since tristate is set."
-    raise wrong(path, line, f"column {column!r} holds {cell!r}", advice)
+        codes = {"1": 1, "-1": 0, "0": np.nan if tristate == "unknown" else 0, **_UNKNOWN}
+    values = cells.apply(lambda column: column.str.lower())
+    wrong = np.argwhere(~values.isin(list(codes)).to_numpy())
+    if len(wrong):
+        row, column = wrong[0]
+        what = f"column {cells.columns[column]!r} of image {cells.index[row]!r} holds {cells.iloc[row, column]!r}"
+        advice = "Write 1, 0, or nothing for unknown; in a table of 1, 0 and -1, tristate says what 0 means"
+        raise _wrong(path, f"{what}. {advice}; names of labels go into one column 'labels'.")
+    return np.asarray(values.apply(lambda column: column.map(codes)), dtype=np.float32)
 
 
 def _read_mentions(
-    path: Path, header: _Header, rows: Iterator[Row], form: Form, separator: str | None
-) -> Annotations:
-    """Read the forms that name only what is present."""
-    (column,) = header.labels
-    lines: dict[str, int] = {}
-    splits: dict[str, str] = {}
-    cells: list[tuple[str, int, str]] = []
-    for line, row in rows:
-        image = _image(path, header, line, row)
-        if lines.setdefault(image, line) != line and form == "lists":
-            raise wrong(path, line, f"{image!r} is already in line {lines[image]}", "Keep one row an image.")
-        part = row[header.split].strip() if header.split is not None else ""
-        if splits.setdefault(image, part) != part:
-            was = f"{image!r} is in split {part!r}, but in {splits[image]!r} in line {lines[image]}"
-            raise wrong(path, line, was, "Give an image one split.")
-        cells.append((image, line, row[column].strip()))
-    _need_rows(path, lines)
-    _refuse_numbers(path, header.names[column], [cell for *_, cell in cells], form)
+    path: Path, images: Series[str], cells: Series[str], form: str, separator: str | None
+) -> tuple[list[str], NDArray[np.float32]]:
+    """Labels and Y of the forms that name only what is present."""
+    import pandas as pd
+
+    if set(cells) <= {"0", "1", ""}:
+        raise _wrong(path, "its column of labels names none. Pass form='columns' if it is a label of 0 and 1.")
     if form == "lists":
-        separator = separator or _separator(path, cells)
-        cells = [(image, line, part.strip()) for image, line, cell in cells for part in cell.split(separator)]
-    labels = {label: i for i, label in enumerate(dict.fromkeys(cell for *_, cell in cells if cell))}
-    if not labels:
-        raise ValueError(f"path: {str(path)!r} names no label in its column {header.names[column]!r}. Add some.")
-    places = {image: i for i, image in enumerate(lines)}
-    Y = np.zeros((len(lines), len(labels)), dtype=np.int8)
-    for image, _, label in cells:
-        if label:
-            Y[places[image], labels[label]] = 1
-    return Annotations(
-        tuple(lines), tuple(labels), Y, tuple(splits.values()) if header.split is not None else None
-    )
-
-
-def _refuse_numbers(path: Path, column: str, cells: list[str], form: Form) -> None:
-    """A column of nothing but 0 and 1 is a label, whatever its name says."""
-    if {"0", "1"} >= set(cells) - {""} and any(cells):
-        raise ValueError(
-            f"path: the column {column!r} of {str(path)!r} holds nothing but 0 and 1, where the form {form!r} has "
-            f"the names of labels. Pass form='columns' if {column!r} is a label."
-        )
-
-
-def _separator(path: Path, cells: list[tuple[str, int, str]]) -> str:
-    """The one separator in use; two of them leave open which of them belongs to a name."""
-    used = {mark: line for mark in _SEPARATORS for _, line, cell in reversed(cells) if mark in cell}
-    if len(used) > 1:
-        (one, at), (other, there) = sorted(used.items(), key=lambda item: item[1])[:2]
-        what = f"labels are separated by {other!r}, but by {one!r} in line {at}"
-        raise wrong(path, there, what, "Pass separator to say which it is.")
-    return next(iter(used), _SEPARATORS[0])
+        used = [mark for mark in _SEPARATORS if cells.str.contains(mark, regex=False).any()]
+        if separator is None and len(used) > 1:
+            raise _wrong(path, f"labels are separated by {listed(used)}. Pass separator to say which it is.")
+        cells = cells.str.split(separator or (used or [";"])[0], regex=False).explode().str.strip()
+    named = cells[cells != ""]
+    rows, columns = pd.Index(images.unique()), pd.Index(named.unique())
+    Y = np.zeros((len(rows), len(columns)), dtype=np.float32)
+    Y[rows.get_indexer(images[named.index]), columns.get_indexer(named)] = 1
+    return columns.tolist(), Y

@@ -7,19 +7,14 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unseen.datasets.annotations import Annotations
-from unseen.validation import check_choice, listed
-
-__all__ = ["VOC_CLASSES", "find_voc", "read_voc"]
+from unseen.validation import Matrix, check_choice, listed
 
 VOC_CLASSES = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow",
     "diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
 )  # fmt: skip
-_SPLITS = ("train", "val", "trainval", "test", "all")
-_YEARS = (2007, 2012)
 _VALUES = {"1": 1.0, "-1": 0.0, "0": np.nan}  # 0: only objects marked difficult
 
 
@@ -36,22 +31,20 @@ def read_voc(
     devkit : str or path
         The folder ``VOCdevkit``, the one that holds it, or ``VOCdevkit/VOC2007``.
     year : {2007, 2012}, optional
-        May be left out if the folder holds one year only.
+        Needed only if the folder holds both years.
     split : {"train", "val", "trainval", "test", "all"}, default="trainval"
         Images to read; "all" is trainval, and test if it is there. VOC2012 has no public test annotations.
     difficult : {"absent", "unknown"}, default="absent"
-        What a label counts as if all its objects in an image are marked difficult. "absent" is what the
-        literature on tagging does; the challenge itself leaves them out, as "unknown" does.
+        What a label counts as if all its objects in an image are marked difficult: absent, as in the literature
+        on tagging, or unknown, as in the challenge itself.
 
     Returns
     -------
     Annotations
         `images` are the identifiers, such as ``000005`` for ``JPEGImages/000005.jpg``.
     """
-    check_choice(split, "split", _SPLITS)
+    check_choice(split, "split", ("train", "val", "trainval", "test", "all"))
     check_choice(difficult, "difficult", ("absent", "unknown"))
-    if year is not None and year not in _YEARS:
-        raise ValueError(f"year: {year!r} was given. Choose 2007 or 2012.")
     root = find_voc(devkit, year)
     if root is None:
         raise FileNotFoundError(
@@ -59,108 +52,51 @@ def read_voc(
             f"Pass the folder VOCdevkit; `unseen data get voc{year or 2007}` downloads it."
         )
     lists = root / "ImageSets" / "Main"
-    splits: list[str] = [split]
-    if split == "all":
-        splits = ["trainval", *(["test"] if _class_file(lists, VOC_CLASSES[0], "test").is_file() else [])]
-    parts = [_read_split(lists, part) for part in splits]
-    Y = np.vstack([matrix for _, matrix in parts])
-    if difficult == "absent":
-        Y = np.nan_to_num(Y, nan=0.0).astype(np.int8)
-    images = tuple(image for names, _ in parts for image in names)
-    of_image = tuple(part for part, (names, _) in zip(splits, parts, strict=True) for _ in names)
-    return Annotations(images, VOC_CLASSES, Y, of_image)
+    has_test = (lists / f"{VOC_CLASSES[0]}_test.txt").is_file()
+    splits = [split] if split != "all" else ["trainval", "test"] if has_test else ["trainval"]
+    parts = {part: _read_split(lists, part) for part in splits}
+    images = [image for names, _ in parts.values() for image in names]
+    of_image = [part for part, (names, _) in parts.items() for _ in names]
+    Y = np.vstack([matrix for _, matrix in parts.values()])
+    Y = np.nan_to_num(Y) if difficult == "absent" else Y
+    return Annotations(tuple(images), VOC_CLASSES, Y, tuple(of_image))
 
 
 def find_voc(devkit: str | PathLike[str], year: int | None = None) -> Path | None:
-    """Folder of one year in a VOC devkit.
-
-    Parameters
-    ----------
-    devkit : str or path
-        The devkit, the folder that holds it, or the folder of a year itself.
-    year : int, optional
-        The year; may be left out if there is one only.
-
-    Returns
-    -------
-    pathlib.Path or None
-        None if this is no devkit, or it lacks the year.
-
-    Raises
-    ------
-    ValueError
-        If the folder holds several years and none was named.
-    """
+    """Folder of a year in a devkit, in the folder that holds it, or that of the year itself; None without one."""
     folder = Path(devkit)
-    if _has_lists(folder):
-        named = [one for one in _YEARS if folder.resolve().name == f"VOC{one}"]
-        return None if year is not None and named not in ([], [year]) else folder
+    if (folder / "ImageSets" / "Main").is_dir():
+        named = folder.resolve().name
+        return None if year is not None and named.startswith("VOC") and named != f"VOC{year}" else folder
     for parent in (folder, folder / "VOCdevkit"):
-        found = [one for one in _YEARS if year in (None, one) and _has_lists(parent / f"VOC{one}")]
+        found = sorted(lists.parents[1] for lists in parent.glob(f"VOC{year or '*'}/ImageSets/Main"))
         if len(found) > 1:
-            raise ValueError(f"year: {str(folder)!r} holds VOC2007 and VOC2012. Pass year=2007 or year=2012.")
+            raise ValueError(f"year: {str(folder)!r} holds {listed([one.name for one in found])}. Pass one year.")
         if found:
-            return parent / f"VOC{found[0]}"
+            return found[0]
     return None
 
 
-def _has_lists(folder: Path) -> bool:
-    return (folder / "ImageSets" / "Main").is_dir()
-
-
-def _class_file(lists: Path, name: str, split: str) -> Path:
-    return lists / f"{name}_{split}.txt"
-
-
-def _read_split(lists: Path, split: str) -> tuple[list[str], NDArray[np.float32]]:
-    missing = [name for name in VOC_CLASSES if not _class_file(lists, name, split).is_file()]
-    if missing:
-        raise FileNotFoundError(_what_is_missing(lists, split, missing))
-    columns = [_read_class(_class_file(lists, name, split)) for name in VOC_CLASSES]
-    images = list(columns[0])
-    for name, column in zip(VOC_CLASSES, columns, strict=True):
-        if column.keys() != columns[0].keys():
-            odd = sorted(column.keys() ^ columns[0].keys())
-            raise ValueError(
-                f"devkit: {str(_class_file(lists, name, split))!r} and the list of {VOC_CLASSES[0]!r} do not name "
-                f"the same images ({listed(odd)}). Unpack the official archive again."
+def _read_split(lists: Path, split: str) -> tuple[list[str], Matrix]:
+    """Images of a split, and whether they show each class."""
+    images: list[str] = []
+    columns = []
+    for name in VOC_CLASSES:
+        path = lists / f"{name}_{split}.txt"
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"split: {str(path)!r} does not exist. `unseen data get voc2007` downloads trainval and test; "
+                f"annotations of VOC2012's test images were never published."
             )
-    Y = np.array([[column[image] for column in columns] for image in images], dtype=np.float32)
-    return images, Y
-
-
-def _what_is_missing(lists: Path, split: str, missing: list[str]) -> str:
-    if split == "test" and lists.parents[1].name == "VOC2012":
-        return (
-            "split: 'test' was asked for, but the annotations of VOC2012's test images were never published. "
-            "Choose 'train' and 'val'."
-        )
-    where = f"split: {str(_class_file(lists, missing[0], split))!r} does not exist"
-    advice = "The test images are an archive of their own: `unseen data get voc2007` brings both."
-    return f"{where} ({len(missing)} of 20 lists missing). " + (
-        advice if split == "test" else "Unpack the official archive again."
-    )
-
-
-def _read_class(path: Path) -> dict[str, float]:
-    """Value of each image in one list."""
-    values: dict[str, float] = {}
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"devkit: {str(path)!r} is no text ({error}). Unpack the official archive again."
-        ) from None
-    for number, line in enumerate(lines, start=1):
-        cells = line.split()
-        if not cells:
-            continue
-        if len(cells) != 2 or cells[1] not in _VALUES or cells[0] in values:
+        lines = [line.split() for line in path.read_text("utf-8", "replace").splitlines() if line.strip()]
+        images = images or [line[0] for line in lines]
+        try:
+            columns.append([_VALUES[value] for image, value in lines])
+            if [image for image, _ in lines] != images or not images:
+                raise ValueError
+        except (ValueError, KeyError):
             raise ValueError(
-                f"devkit: {str(path)!r}, line {number}: {line.strip()!r}. Each line names an image, once, and 1, "
-                f"-1 or 0 (difficult)."
-            )
-        values[cells[0]] = _VALUES[cells[1]]
-    if not values:
-        raise ValueError(f"devkit: {str(path)!r} is empty. Unpack the official archive again.")
-    return values
+                f"devkit: {str(path)!r} is damaged: each line should name an image, the same one as in the lists "
+                f"of the other classes, and 1, -1 or 0. Unpack the official archive again."
+            ) from None
+    return images, np.array(columns).T

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unseen.base import ZeroShotTagger
 from unseen.datasets.annotations import Annotations
-from unseen.datasets.sources import read_annotations
+from unseen.datasets import read_annotations
 from unseen.ensembles import Combination
 from unseen.evaluation.search import SearchResult, class_holdout_search
 from unseen.images.backbones import Backbone, open_backbone
@@ -155,7 +155,7 @@ def read_part(labels: str | PathLike[str], split: str | None, usual: Sequence[st
     Parameters
     ----------
     labels : str or Path
-        See `unseen.datasets.sources.read_annotations`.
+        See `unseen.datasets.read_annotations`.
     split : str or None
         A part, or "all".
     usual : sequence of str
