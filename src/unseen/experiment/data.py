@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
 
+from unseen.datasets import read_annotations
 from unseen.datasets.annotations import Annotations
-from unseen.datasets.sources import read_annotations
 from unseen.datasets.voc import find_voc
 from unseen.ensembles import BackboneKnowledge
 from unseen.experiment.methods import IN_A_PICTURE, SIDE_BY_SIDE, Method
