@@ -13,7 +13,6 @@ from pathlib import Path
 
 Progress = Callable[[int, int | None], object]
 
-CACHE_VARIABLE = "UNSEEN_CACHE"
 _TIMEOUT = 30.0  # seconds without a byte after which a connection counts as lost
 _PAUSE = 1.0  # seconds before a connection is tried again
 _BLOCK = 1 << 16  # what is lost at most when a connection is
@@ -34,14 +33,10 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise OSError(_cannot_write(path, error)) from error
+        raise OSError(f"path: {str(path)!r} cannot be written ({error}). Choose another place.") from error
     finally:
         with suppress(OSError):  # already renamed, or never written
             temporary.unlink()
-
-
-def _cannot_write(path: Path, error: OSError) -> str:
-    return f"path: {str(path)!r} cannot be written ({error}). Pass a file in a directory you may write to."
 
 
 def cache_dir(*parts: str, create: bool = True) -> Path:
@@ -51,7 +46,7 @@ def cache_dir(*parts: str, create: bool = True) -> Path:
     """
     from platformdirs import user_cache_path
 
-    named = os.environ.get(CACHE_VARIABLE)
+    named = os.environ.get("UNSEEN_CACHE")
     root = Path(named).expanduser() if named else user_cache_path("unseen", appauthor=False)
     path = root.absolute().joinpath(*parts)
     if create:
@@ -60,10 +55,8 @@ def cache_dir(*parts: str, create: bool = True) -> Path:
             if not os.access(path, os.W_OK):
                 raise PermissionError("no permission")
         except OSError as error:
-            raise OSError(
-                f"cache: the directory {str(path)!r} cannot be written ({error}). "
-                f"Set {CACHE_VARIABLE} to a directory you may write to."
-            ) from error
+            advice = "Set UNSEEN_CACHE to a directory you may write to."
+            raise OSError(f"cache: {str(path)!r} cannot be written ({error}). {advice}") from error
     return path
 
 
@@ -131,7 +124,7 @@ def download(
         reason = getattr(error.args[0], "reason", error) if error.args else error
         raise DownloadError(f"url: {url} cannot be downloaded ({reason}). Try again, or {by_hand}.") from error
     except OSError as error:
-        raise DownloadError(_cannot_write(path, error)) from error
+        raise DownloadError(f"path: {str(path)!r} cannot be written ({error}). Choose another place.") from error
     except ValueError as error:
         raise DownloadError(f"url: {url} is not the file expected. {error} Try again, or {by_hand}.") from error
     return path

@@ -20,8 +20,7 @@ def make(
 def test_y_is_read_only_and_its_type_tells_whether_everything_is_known():
     assert {make(matrix=Y.astype(dtype)).Y.dtype for dtype in (int, bool, float)} == {np.dtype(np.int8)}
     annotations = make(matrix=[[1, np.nan], [0, 1], [1, 1]])
-    assert annotations.Y.dtype == np.float32
-    assert annotations.select(split="test").Y.dtype == np.int8  # the unknown entry is gone
+    assert (annotations.Y.dtype, annotations.select(split="test").Y.dtype) == (np.float32, np.int8)
     with pytest.raises(ValueError, match="read-only"):
         annotations.Y[0, 0] = 0
 
@@ -125,6 +124,5 @@ def test_a_label_that_a_table_would_misread_is_refused(tmp_path):
     for labels, matrix in ((("dog", "Split"), Y), (("tags",), Y[:, :1])):
         with pytest.raises(ValueError, match=r"^labels: "):
             make(labels=labels, matrix=matrix).to_csv(tmp_path / "t.csv")
-    assert list(tmp_path.iterdir()) == []
     make(labels=("path", "tag")).to_csv(tmp_path / "t.csv")
     assert read_table(tmp_path / "t.csv").labels == ("path", "tag")

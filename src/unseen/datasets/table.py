@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unseen.datasets.annotations import NAME_COLUMNS, SPLIT_COLUMNS, Annotations, Form
+from unseen.files import guess_delimiter
 from unseen.validation import check_choice, check_names, listed
 
 if TYPE_CHECKING:
@@ -104,11 +104,10 @@ def _read_text(path: Path) -> tuple[DataFrame, list[str]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = next((line for line in file if line.strip()), "")
-            # The first comma, tab or semicolon outside quotation marks: names of labels may hold the others.
-            marks = re.findall(r"[,\t;]", re.sub(r'"[^"]*"', "", header)) or [","]
+            sep = guess_delimiter(header)
             file.seek(0)
             # With header=None longer rows than the first are refused; the Python engine marks shorter ones as NaN.
-            cells = pd.read_csv(file, sep=marks[0], header=None, dtype=str, keep_default_na=False, engine="python")
+            cells = pd.read_csv(file, sep=sep, header=None, dtype=str, keep_default_na=False, engine="python")
     except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise _wrong(path, f"not a table in UTF-8 ({error}). Quote cells that hold its separator.") from None
     cells = cells.apply(lambda column: column.str.strip())
