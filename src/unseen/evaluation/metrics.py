@@ -81,11 +81,6 @@ def mean_image_average_precision(Y_true: ArrayLike, scores: ArrayLike) -> float:
 
     where :math:`K_i` are the labels known for image i, :math:`P_i` the positive ones, and I the images with a
     positive (``sklearn.metrics.label_ranking_average_precision_score`` counts the others as 1).
-
-    Examples
-    --------
-    >>> mean_image_average_precision([[1, 0, 1]], [[3.0, 2.0, 1.0]])  # (1/1 + 2/3) / 2
-    0.8333333333333333
     """
     return float(np.nanmean(_average_precisions(*_check(Y_true, scores))))
 
@@ -165,14 +160,28 @@ def precision_recall_f1(Y_true: ArrayLike, Y_pred: ArrayLike) -> PrecisionRecall
         CP = \frac{1}{L} \sum_c \frac{TP_c}{\hat P_c}, \quad CR = \frac{1}{L} \sum_c \frac{TP_c}{P_c}
 
     and OF1, CF1 the harmonic means of the two. OF1 is `micro_f1`; CF1, the F1 of the mean precision and the mean
-    recall as in the multi-label literature, is not `macro_f1`. A label with no known entry is left out. For a
-    `top_k` prediction, OP, OR and OF1 are precision, recall and F1 at k.
+    recall as in the multi-label literature, is not `macro_f1`. A label with no known entry is left out.
     """
     counts = _counts(Y_true, Y_pred)
     hits, predicted, positive, _ = counts.sum(axis=1)
     overall = _ratio(hits, predicted), _ratio(hits, positive), _ratio(2 * hits, predicted + positive)
     by_class = _ratio(counts[0], counts[1]).mean(), _ratio(counts[0], counts[2]).mean()
     return PrecisionRecallF1(*map(float, (*overall, *by_class, harmonic_mean(*by_class))))
+
+
+def precision_at_k(Y_true: ArrayLike, scores: ArrayLike, k: int) -> float:
+    """Precision at k, the overall precision of the `top_k` prediction."""
+    return precision_recall_f1(Y_true, top_k(scores, k)).overall_precision
+
+
+def recall_at_k(Y_true: ArrayLike, scores: ArrayLike, k: int) -> float:
+    """Recall at k, the overall recall of the `top_k` prediction."""
+    return precision_recall_f1(Y_true, top_k(scores, k)).overall_recall
+
+
+def f1_at_k(Y_true: ArrayLike, scores: ArrayLike, k: int) -> float:
+    """F1 at k, the `micro_f1` of the `top_k` prediction."""
+    return precision_recall_f1(Y_true, top_k(scores, k)).overall_f1
 
 
 def harmonic_mean(a: float, b: float) -> float:

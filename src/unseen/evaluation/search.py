@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,7 @@ Scorer = Callable[[NDArray[Any], Matrix], float]
 _SCORERS: dict[str, Scorer] = {
     "miap": metrics.mean_image_average_precision,
     "map": metrics.mean_average_precision,
-    "micro_f1": lambda Y_true, scores: metrics.micro_f1(Y_true, metrics.top_k(scores, 3)),
+    "micro_f1": partial(metrics.f1_at_k, k=3),
 }
 
 
@@ -117,10 +118,6 @@ def class_holdout_search(
         Number of fits to run in parallel, through joblib.
     progress : callable(done, total), optional
         Called after each fit.
-
-    Returns
-    -------
-    SearchResult
     """
     tagger = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if not isinstance(tagger, ZeroShotTagger):
