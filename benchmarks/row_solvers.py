@@ -16,7 +16,7 @@ from numba import njit
 from threadpoolctl import threadpool_limits
 
 from benchmarks._timing import arguments, by_turns, show, write_json
-from unseen.solvers.row_kernels import make_scratch, solve_row
+from unseen.solvers.row_kernels import solve_row
 
 SIZES = (10, 81, 200, 925)
 POSITIVES = 3
@@ -38,7 +38,7 @@ def random_row(n_labels: int, is_capped: bool, seed: int = 0):
 def solve_alone(K, h, t, s):
     """One row from nothing, with work arrays of its own: a sweep makes them once for many rows."""
     v, scores = np.zeros(len(t)), s.copy()
-    solve_row(K, h, t, scores, v, 1e-9, STEPS, make_scratch(len(t)), True)
+    solve_row(K, h, t, scores, v, 1e-9, STEPS, True)
     return v
 
 

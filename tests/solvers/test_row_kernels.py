@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unseen.solvers.row_kernels import make_scratch, newton_row, row_loss, solve_row
+from unseen.solvers.row_kernels import newton_row, row_loss, solve_row
 
 
 def random_row(rng, n_labels, width, h):
@@ -53,7 +53,7 @@ def test_equals_an_independent_qp_solver(seed, newton):
     row = random_row(rng, int(rng.integers(1, 12)), int(rng.integers(1, 6)), float(10.0 ** rng.uniform(-2, 2)))
     K, h, t, s, old = row
     v, scores = old.copy(), s.copy()
-    solve_row(K, h, t, scores, v, 1e-12, 100_000, make_scratch(len(K)), newton)
+    solve_row(K, h, t, scores, v, 1e-12, 100_000, newton)
     assert objective(*row, v) == pytest.approx(reference(*row), rel=1e-6, abs=1e-6)
     assert_improved(*row, v, scores)
 
@@ -68,7 +68,7 @@ def test_with_newton_steps_a_row_is_exact_to_nine_digits_whether_the_cap_binds_o
     t = np.where(np.arange(n_labels) < 3, 1, -1).astype(np.int8)
     row = C @ C.T + 1.0, h, t, 0.3 * rng.standard_normal(n_labels), np.zeros(n_labels)
     v, scores = np.zeros(n_labels), row[3].copy()
-    assert solve_row(row[0], h, t, scores, v, 1e-10, 1_000_000, make_scratch(n_labels), True) < 1_000_000
+    assert solve_row(row[0], h, t, scores, v, 1e-10, 1_000_000, True) < 1_000_000
     best = reference(*row)
     assert objective(*row, v) <= best + 1e-9 * max(1.0, abs(best))
     assert_improved(*row, v, scores)
@@ -85,7 +85,7 @@ def test_with_newton_steps_a_row_is_exact_to_nine_digits_whether_the_cap_binds_o
 def test_every_step_is_feasible_and_improves(seed, n_labels, steps, log_h, newton):
     K, h, t, s, old = random_row(np.random.default_rng(seed), n_labels, 3, 10.0**log_h)
     v, scores = old.copy(), s.copy()
-    solve_row(K, h, t, scores, v, 1e-9, steps, make_scratch(len(K)), newton)
+    solve_row(K, h, t, scores, v, 1e-9, steps, newton)
     assert_improved(K, h, t, s, old, v, scores)
     used = np.array([v[v > 0].sum(), -v[v < 0].sum()])
     newton_row(K, h, t, scores, v, used)
@@ -97,7 +97,7 @@ def test_every_step_is_feasible_and_improves(seed, n_labels, steps, log_h, newto
 def test_an_image_of_zeros_puts_its_whole_weight_on_each_side(newton):
     K, t = np.ones((3, 3)), np.array([1, -1, -1], dtype=np.int8)
     v, s = np.zeros(3), np.zeros(3)
-    solve_row(K, 0.0, t, s, v, 1e-9, 100, make_scratch(len(K)), newton)
+    solve_row(K, 0.0, t, s, v, 1e-9, 100, newton)
     assert v[0] == 1.0
     assert v[1] + v[2] == -1.0
 

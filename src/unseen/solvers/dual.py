@@ -20,15 +20,7 @@ from numpy.typing import NDArray
 from unseen.solvers.polish import MAX_FREE, polish
 from unseen.solvers.row_kernels import FEW_LABELS
 from unseen.solvers.rows import Floats, Rows, run_in_threads
-from unseen.solvers.sweep_kernels import (
-    DualArrays,
-    RowProblems,
-    abort,
-    share_work,
-    sweep_csr,
-    sweep_dense,
-    total_loss,
-)
+from unseen.solvers.sweep_kernels import RowProblems, SharedWork, abort, sweep_csr, sweep_dense, total_loss
 from unseen.validation import Matrix
 
 FIRST_SLOTS = 16
@@ -285,11 +277,12 @@ class Ascent:
     ) -> tuple[int, bool, float, float]:
         """Visit some rows from ``start`` on; see `unseen.solvers.sweep_kernels` for what is returned."""
         rows, X = self.rows, self.rows.X
-        arrays = DualArrays(self.duals.index, self.duals.value, self.duals.count)
-        rest = (self.problems, arrays, order, start, V, tol, MAX_PAIR_STEPS)
+        duals = (self.duals.index, self.duals.value, self.duals.count)
+        rest = (self.problems, duals, order, start, V, tol, MAX_PAIR_STEPS)
         if rows.is_sparse:
             return sweep_csr(X.data, X.indices, X.indptr, rows.scale, *rest)  # type: ignore[no-any-return]
-        shared = share_work(n_threads, V)
+        V_changes, flags = np.empty((n_threads, *V.shape), V.dtype), np.zeros((2, n_threads), np.bool_)
+        shared = SharedWork(np.zeros(24, np.int64), V_changes, flags[0], flags[1])
         sweep = partial(sweep_dense, shared, self._block, X, rows.scale, rows.squared_norms, *rest)
         results = run_in_threads(sweep, n_threads, lambda: abort(shared.barrier))
         stopped, lacks_slots, gaps, gains = zip(*results, strict=True)

@@ -30,11 +30,11 @@ def polish(rows: Rows, T: NDArray[np.int8], weights: Matrix, K: Matrix, beta: fl
     X = rows.take(active)
     gram = X @ X.T / beta
     signs, v = T[active].astype(float), psi[active]
-    caps = np.repeat(weights[active], 2)  # of the positives and of the negatives of each row
+    caps = np.repeat(weights[active], 2)
     gradient = signs - gram @ v @ K
     for _ in range(MAX_ROUNDS):
         free = np.nonzero(v)
-        side = _side(free[0], signs[free])
+        side = 2 * free[0] + (signs[free] < 0.0)  # 2i for the positives of row i, 2i + 1 for its negatives
         # A dual that uses up the cap of its side alone cannot move.
         is_alone = np.bincount(side, minlength=len(caps))[side] == 1
         movable = ~(is_alone & (np.abs(v[free]) >= AT_CAP * caps[side]))
@@ -54,11 +54,6 @@ def polish(rows: Rows, T: NDArray[np.int8], weights: Matrix, K: Matrix, beta: fl
         if length == 1.0:
             break
     psi[active] = v
-
-
-def _side(rows: NDArray[np.intp], signs: Matrix) -> NDArray[np.intp]:
-    """Number the sides: 2i for the positives of row i, 2i + 1 for its negatives."""
-    return np.where(signs > 0.0, 2 * rows, 2 * rows + 1)
 
 
 def _newton_step(

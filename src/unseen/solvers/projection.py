@@ -60,18 +60,9 @@ class ProjectionFit:
     objective: float
     lower_bound: float
     trace: list[float]
-    relative_gap: float  # certified distance of the objective to the global optimum, see `gap_scale`
+    relative_gap: float  # certified distance of the objective to the global optimum, see `_Oracle.scale`
     n_iter: int
     n_epochs: int
-
-
-def gap_scale(objective: float, data_part: float, least: float) -> float:
-    """What a gap is relative to: the objective, unless a regulariser of either sign or separable data mislead it.
-
-    ``data_part`` is the objective without the regulariser of the projection, losses and ``beta/2 |V|^2``, and
-    ``least`` the ``least_scale`` of the images.
-    """
-    return max(min(abs(objective), data_part), 0.1 * data_part, least)
 
 
 class _DualPoint(NamedTuple):
@@ -138,9 +129,17 @@ class _Oracle:
         self.lower_bound = max(self.lower_bound, self._best.bound(problem))
         return self._inner.primal + float(np.vdot(P, problem.B)), point.plane(problem)
 
-    def begin(self, start: Start) -> Matrix:
-        """Take over the duals, shortened to the best multiple at this beta (a longer one might break a cap)."""
-        P = fantope.project(start.P, self.problem.rank, self.problem.null)
+    def begin(self, start: Start | None) -> Matrix:
+        """The first centre: by default a projection on the directions in which the seen labels differ most.
+
+        The duals of a start are shortened to the best multiple at this beta (a longer one might break a cap).
+        """
+        rank, null = self.problem.rank, self.problem.null
+        if start is None:
+            scatter = self.problem.C.T @ self.problem.C
+            scatter *= rank / np.linalg.norm(scatter, 2)
+            return fantope.project(scatter, rank, null)
+        P = fantope.project(start.P, rank, null)
         self.duals.replace(start.psi)
         point = _DualPoint.of(self.duals)
         energy = float(np.vdot(point.N, self.problem.label_kernel(P))) / self.problem.beta
@@ -148,8 +147,9 @@ class _Oracle:
         return P
 
     def scale(self, objective: float) -> float:
-        """What gaps and predicted decreases are relative to."""
-        return gap_scale(objective, self._inner.primal, self.duals.least_scale)
+        """What gaps are relative to: the objective, unless the regulariser of P or separable data mislead it."""
+        data = self._inner.primal  # losses and beta/2 |V|^2
+        return max(min(abs(objective), data), 0.1 * data, self.duals.least_scale)
 
     def relative_gap(self, objective: float) -> float:
         """Gap between an objective (of the last P or an earlier one) and the lower bound."""
@@ -176,7 +176,7 @@ def solve_convex(
     the centre never rises; with the Psi of inexact inner solves every plane is still a true one.
     """
     oracle = _Oracle(problem, duals)
-    centre = _first_centre(problem) if start is None else oracle.begin(start)
+    centre = oracle.begin(start)
     inner_tol = LOOSEST_INNER_TOL
     objective, plane = oracle(centre, inner_tol)
     stay = STAY_COLD if start is None else STAY_WARM
@@ -215,20 +215,8 @@ def solve_convex(
     return oracle.fit(centre, objective, trace, n_iter)
 
 
-def _first_centre(problem: ProjectionProblem) -> Matrix:
-    """A projection on the directions in which the seen labels differ most."""
-    scatter = problem.C.T @ problem.C
-    scatter *= problem.rank / np.linalg.norm(scatter, 2)
-    return fantope.project(scatter, problem.rank, problem.null)
-
-
 def solve_alternating(
-    problem: ProjectionProblem,
-    duals: DualProblem,
-    *,
-    tol: float,
-    max_iter: int,
-    progress: Progress | None = None,
+    problem: ProjectionProblem, duals: DualProblem, *, tol: float, max_iter: int, progress: Progress | None = None
 ) -> ProjectionFit:
     """Run the paper's algorithm: solve for Psi, put U to the top-r eigenvectors of S(Psi), and again.
 

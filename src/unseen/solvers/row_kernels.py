@@ -15,8 +15,6 @@ Pairwise steps find the labels that matter; where the caps do not bind they appr
 # mypy: disable-error-code="no-untyped-def"
 # compiled kernels: numba infers the types
 
-from typing import Any, NamedTuple
-
 import numpy as np
 from numba import njit
 
@@ -28,30 +26,6 @@ PATIENCE = 30  # pairwise steps before a Newton step is tried, and between two o
 AT_CAP = 1.0 - 1e-12
 DEPENDENT = 1e-10  # relative pivot below which a label adds no direction of its own
 NO_ANCHOR = -1
-
-
-class Scratch(NamedTuple):
-    """Work arrays of `solve_row`: allocated once for many rows, since that costs as much as a pairwise step."""
-
-    used: Any  # sum of the positives, and of the absolute negatives
-    chosen: Any
-    K: Any
-    t: Any
-    s: Any
-    v: Any
-
-
-@njit(cache=True)
-def make_scratch(n_labels):
-    """Work arrays for rows of so many labels."""
-    return Scratch(
-        np.empty(2),
-        np.empty(n_labels, np.int64),
-        np.empty(n_labels * n_labels),
-        np.empty(n_labels, np.int8),
-        np.empty(n_labels),
-        np.empty(n_labels),
-    )
 
 
 @njit(cache=True)
@@ -67,7 +41,7 @@ def row_loss(t, s):
 
 
 @njit(cache=True)
-def solve_row(K, h, t, s, v, tol, max_steps, scratch, newton):
+def solve_row(K, h, t, s, v, tol, max_steps, newton):
     """Solve one row problem, in place; return the number of pairwise steps taken.
 
     ``v`` enters as the old row and leaves as the new one; ``s`` are its margin scores, before and after.
@@ -75,8 +49,7 @@ def solve_row(K, h, t, s, v, tol, max_steps, scratch, newton):
     optimality conditions to ``tol`` in the gradient unless ``max_steps`` ran out (a caller that comes back to the
     row loses nothing by that: every step improves the dual).
     """
-    used = scratch.used
-    used[:] = 0.0
+    used = np.zeros(2)  # sum of the positives, and of the absolute negatives
     for c in range(t.shape[0]):
         if v[c] > 0.0:
             used[0] += v[c]
@@ -86,10 +59,9 @@ def solve_row(K, h, t, s, v, tol, max_steps, scratch, newton):
         return _pairwise(K, h, t, s, v, used, tol, max_steps)
     steps = 0
     while steps < max_steps:
-        positive, negative, _, _ = _violations(t, s, v, used)
-        if positive <= tol and negative <= tol:
+        if _violation(1, t, s, v, used[0])[0] <= tol and _violation(-1, t, s, v, used[1])[0] <= tol:
             break
-        taken = _solve_on_working_set(K, h, t, s, v, tol, max_steps - steps, scratch)
+        taken = _solve_on_working_set(K, h, t, s, v, used, tol, max_steps - steps)
         if taken == 0:
             break
         steps += taken
@@ -100,11 +72,13 @@ def solve_row(K, h, t, s, v, tol, max_steps, scratch, newton):
 def _pairwise(K, h, t, s, v, used, tol, max_steps):
     """Take pairwise steps until the optimality conditions hold to ``tol``; return how many were taken."""
     for step in range(max_steps):
-        positive, negative, raised_positive, raised_negative = _violations(t, s, v, used)
+        positive, raised = _violation(1, t, s, v, used[0])
+        negative, raised_negative = _violation(-1, t, s, v, used[1])
         if positive <= tol and negative <= tol:
             return step
-        side = 0 if positive >= negative else 1
-        raised = raised_positive if side == 0 else raised_negative
+        side = 0
+        if positive < negative:
+            side, raised = 1, raised_negative
         lowered, difference = _best_partner(K, h, side, t, s, v, used[side], raised)
         if difference <= 0.0:
             return step
@@ -113,30 +87,18 @@ def _pairwise(K, h, t, s, v, used, tol, max_steps):
 
 
 @njit(cache=True, inline="always")
-def _violations(t, s, v, used):
-    """How far each side is from optimal, and the label of each side to raise, that of the lowest gradient."""
-    lowest_pos, highest_pos, lowest_neg, highest_neg = 0.0, -np.inf, 0.0, -np.inf
-    raised_pos = raised_neg = SLACK
-    if used[0] < 1.0:
-        highest_pos = 0.0
-    if used[1] < 1.0:
-        highest_neg = 0.0
+def _violation(sign, t, s, v, used):
+    """How far one side is from optimal, and its label to raise, that of the lowest gradient."""
+    lowest, raised = 0.0, SLACK
+    highest = 0.0 if used < 1.0 else -np.inf
     for c in range(t.shape[0]):
-        if t[c] > 0:
-            gradient = s[c] - 1.0
-            if gradient < lowest_pos:
-                lowest_pos = gradient
-                raised_pos = c
-            if v[c] > 0.0 and gradient > highest_pos:
-                highest_pos = gradient
-        elif t[c] < 0:
-            gradient = -s[c] - 1.0
-            if gradient < lowest_neg:
-                lowest_neg = gradient
-                raised_neg = c
-            if v[c] < 0.0 and gradient > highest_neg:
-                highest_neg = gradient
-    return highest_pos - lowest_pos, highest_neg - lowest_neg, raised_pos, raised_neg
+        if t[c] == sign:
+            gradient = sign * s[c] - 1.0
+            if gradient < lowest:
+                lowest, raised = gradient, c
+            if v[c] != 0.0 and gradient > highest:
+                highest = gradient
+    return highest - lowest, raised
 
 
 @njit(cache=True, inline="always")
@@ -234,14 +196,13 @@ def _working_set(t, s, v, chosen):
 
 
 @njit(cache=True)
-def _solve_on_working_set(K, h, t, s, v, tol, max_steps, scratch):
+def _solve_on_working_set(K, h, t, s, v, used, tol, max_steps):
     """Solve the row for the labels of a working set only, then bring the scores of all labels up to date."""
-    chosen, used = scratch.chosen, scratch.used
-    m = _working_set(t, s, v, chosen)
-    K_part = scratch.K[: m * m].reshape(m, m)
-    t_part, s_part, v_part = scratch.t[:m], scratch.s[:m], scratch.v[:m]
+    chosen = np.empty(t.shape[0], np.int64)
+    chosen = chosen[: _working_set(t, s, v, chosen)]
+    m = len(chosen)
+    K_part, t_part, s_part, v_part = np.empty((m, m)), t[chosen], s[chosen], v[chosen]
     for i in range(m):
-        t_part[i], s_part[i], v_part[i] = t[chosen[i]], s[chosen[i]], v[chosen[i]]
         for j in range(m):
             K_part[i, j] = K[chosen[i], chosen[j]]
     steps = _pairwise(K_part, h, t_part, s_part, v_part, used, tol, min(PATIENCE, max_steps))
@@ -271,12 +232,11 @@ def newton_row(K, h, t, s, v, used):
     loop: a step that meets the boundary stops there, what met it is fixed, and the next step is taken on the
     smaller face.
     """
-    labels = np.empty(v.shape[0], np.int64)
-    most = _nonzero_labels(v, labels)
-    anchors, capped = np.empty(2, np.int64), used >= AT_CAP
+    most = np.count_nonzero(v)
+    labels, anchors, capped = np.empty(most, np.int64), np.empty(2, np.int64), used >= AT_CAP
     H, gradient, step = np.empty((most, most)), np.empty(most), np.empty(most)
     for _ in range(2 * most + 2):
-        n = _choose_anchors(t, v, capped, labels, _nonzero_labels(v, labels), anchors)
+        n = _choose_anchors(t, v, capped, anchors, labels)
         if n == 0:
             return
         _reduce(K, h, t, s, labels, n, anchors, H, gradient)
@@ -302,29 +262,19 @@ def newton_row(K, h, t, s, v, used):
 
 
 @njit(cache=True)
-def _nonzero_labels(v, labels):
+def _choose_anchors(t, v, capped, anchors, labels):
+    """Write the anchor of each capped side, and the other non-zero labels; return the number of these."""
+    anchors[:] = NO_ANCHOR
+    for c in range(v.shape[0]):
+        side = 0 if t[c] > 0 else 1
+        if v[c] != 0.0 and capped[side] and (anchors[side] == NO_ANCHOR or abs(v[c]) > abs(v[anchors[side]])):
+            anchors[side] = c
     n = 0
     for c in range(v.shape[0]):
-        if v[c] != 0.0:
+        if v[c] != 0.0 and c != anchors[0] and c != anchors[1]:
             labels[n] = c
             n += 1
     return n
-
-
-@njit(cache=True)
-def _choose_anchors(t, v, capped, labels, n, anchors):
-    """Write the anchor of each capped side, and the other non-zero labels to the front of ``labels``."""
-    anchors[:] = NO_ANCHOR
-    for i in range(n):
-        side = 0 if t[labels[i]] > 0 else 1
-        if capped[side] and (anchors[side] == NO_ANCHOR or abs(v[labels[i]]) > abs(v[anchors[side]])):
-            anchors[side] = labels[i]
-    n_moving = 0
-    for i in range(n):
-        if labels[i] != anchors[0] and labels[i] != anchors[1]:
-            labels[n_moving] = labels[i]
-            n_moving += 1
-    return n_moving
 
 
 @njit(cache=True)

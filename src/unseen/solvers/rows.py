@@ -45,14 +45,9 @@ def advise(X: Any, rows: slice, advice: str) -> None:
 
 def is_mapped_matrix(X: Any) -> bool:
     """Whether X is a memory map that the solvers can use in its file as it is."""
-    return (
-        isinstance(X, np.memmap)
-        and X.mode != "c"
-        and X.ndim == 2
-        and X.dtype in (np.float32, np.float64)
-        and X.flags.c_contiguous
-        and len(X) > 0
-    )
+    if not isinstance(X, np.memmap) or X.mode == "c" or X.ndim != 2 or len(X) == 0:
+        return False
+    return X.dtype in (np.float32, np.float64) and X.flags.c_contiguous
 
 
 def row_scale(X: Any, normalize: bool) -> Matrix:

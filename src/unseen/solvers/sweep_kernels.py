@@ -21,7 +21,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from unseen.solvers.row_kernels import make_scratch, row_loss, solve_row
+from unseen.solvers.row_kernels import row_loss, solve_row
 
 NO_SLOT = -1.0
 SPINS = 2000  # looks at the counter before the processor is offered to others: about a microsecond
@@ -40,82 +40,54 @@ class RowProblems(NamedTuple):
     newton: bool | None  # see `solve_row`
 
 
-class DualArrays(NamedTuple):
-    """The rows of Psi: ``count[i]`` pairs (label, value) for image ``i``."""
-
-    index: Any
-    value: Any
-    count: Any
-
-
 class SharedWork(NamedTuple):
     """What the threads of a dense sweep share: one entry per thread in each array but the barrier."""
 
-    barrier: Any
+    barrier: Any  # 24 zeros
     V_changes: Any  # what its block of rows does to V
     has_moved: Any
     lacks_slots: Any
 
 
-def share_work(n_threads, V):
-    """Shared memory for a sweep of so many threads."""
-    flags = np.zeros((2, n_threads), np.bool_)
-    return SharedWork(np.zeros(24, np.int64), np.empty((n_threads, *V.shape), V.dtype), flags[0], flags[1])
-
-
 @njit(cache=True)
-def _update_row(problems, duals, row, squared_norm, s, v, old, old_s, change, scratch, tol, max_steps):
+def _update_row(problems, duals, row, squared_norm, s, v, old, old_s, change, tol, max_steps):
     """Solve the row at its margin scores ``s``, which follow; ``change`` becomes its ``(new - old) A / beta``.
 
     Returns the row's share of the duality gap before the update (`NO_SLOT` when its duals do not fit), the gain
     of the dual, and whether anything moved.
     """
+    index, value, count = duals
     t, A, weight = problems.T[row], problems.A, problems.weights[row]
     n_labels, width = A.shape
     if weight == 0.0:
         return 0.0, 0.0, False
     v[:] = 0.0
     gap = row_loss(t, s)
-    for k in range(duals.count[row]):
-        c = duals.index[row, k]
-        v[c] = duals.value[row, k] / weight
+    for k in range(count[row]):
+        c = index[row, k]
+        v[c] = value[row, k] / weight
         gap -= v[c] * (t[c] - s[c])
     gap = weight * max(gap, 0.0)
     for c in range(n_labels):
         old[c], old_s[c] = v[c], s[c]
     h = weight * squared_norm / problems.beta
-    if solve_row(problems.K, h, t, s, v, tol, max_steps, scratch, problems.newton) == 0:
+    if solve_row(problems.K, h, t, s, v, tol, max_steps, problems.newton) == 0:
         return gap, 0.0, False
-    if not _store_row(duals, row, weight, v):
+    if np.count_nonzero(v) > index.shape[1]:
         return NO_SLOT, 0.0, False
     change[:] = 0.0
     gain = 0.0
+    count[row] = 0
     for c in range(n_labels):
+        if v[c] != 0.0:
+            index[row, count[row]], value[row, count[row]] = c, weight * v[c]
+            count[row] += 1
         if v[c] != old[c]:
             moved = weight * (v[c] - old[c])
             gain += moved * (t[c] - 0.5 * (s[c] + old_s[c]))
             for k in range(width):
                 change[k] += moved / problems.beta * A[c, k]
     return gap, gain, True
-
-
-@njit(cache=True, inline="always")
-def _store_row(duals, row, weight, v):
-    """Write the non-zeros of ``weight v``; False, with nothing written, when they do not fit."""
-    n_nonzero = 0
-    for c in range(v.shape[0]):
-        if v[c] != 0.0:
-            n_nonzero += 1
-    if n_nonzero > duals.index.shape[1]:
-        return False
-    k = 0
-    for c in range(v.shape[0]):
-        if v[c] != 0.0:
-            duals.index[row, k] = c
-            duals.value[row, k] = weight * v[c]
-            k += 1
-    duals.count[row] = n_nonzero
-    return True
 
 
 @njit(cache=True, nogil=True)
@@ -134,7 +106,7 @@ def sweep_dense(shared, block, X, scale, squared_norms, problems, duals, order, 
     scores, products = np.empty((block, n_labels), X.dtype), np.empty(block, X.dtype)
     changes, V_change = np.empty((block, width), X.dtype), shared.V_changes[thread]
     v, old, old_s = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
-    s, change, scratch = np.empty((block, n_labels)), np.empty(width), make_scratch(n_labels)
+    s, change = np.empty((block, n_labels)), np.empty(width)
     gap, gain, lacks_slots = 0.0, 0.0, False
     shared.lacks_slots[thread] = False
     while start < order.shape[0] and not lacks_slots:
@@ -156,7 +128,7 @@ def sweep_dense(shared, block, X, scale, squared_norms, problems, duals, order, 
             row = order[first + i]
             squared_norm = squared_norms[row]
             row_gap, row_gain, moved = _update_row(
-                problems, duals, row, squared_norm, s[i], v, old, old_s, change, scratch, tol, max_steps
+                problems, duals, row, squared_norm, s[i], v, old, old_s, change, tol, max_steps
             )
             if row_gap == NO_SLOT:
                 shared.lacks_slots[thread] = True
@@ -215,7 +187,6 @@ def sweep_csr(data, indices, indptr, scale, problems, duals, order, start, V, to
     n_labels, width = problems.A.shape
     z, change = np.empty(width), np.empty(width)
     v, old, s, old_s = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
-    scratch = make_scratch(n_labels)
     gap, gain = 0.0, 0.0
     while start < order.shape[0]:
         row = order[start]
@@ -231,7 +202,7 @@ def sweep_csr(data, indices, indptr, scale, problems, duals, order, start, V, to
             for k in range(width):
                 s[c] += problems.A[c, k] * z[k]
         row_gap, row_gain, moved = _update_row(
-            problems, duals, row, squared_norm, s, v, old, old_s, change, scratch, tol, max_steps
+            problems, duals, row, squared_norm, s, v, old, old_s, change, tol, max_steps
         )
         if row_gap == NO_SLOT:
             break
@@ -274,31 +245,19 @@ def abort(barrier):
     barrier[ABORTED] = 1
 
 
-def _pointer(context, builder, array_type, array, place):
-    view = context.make_array(array_type)(context, builder, array)
-    return cgutils.get_item_pointer(context, builder, array_type, view, [place])
-
-
 @intrinsic
 def _atomic_add(typing_context, array, place, amount):
-    """Add to ``array[place]`` as one indivisible step; return the value before."""
+    """Add to ``array[place]`` as one indivisible step; return the value before.
+
+    What others wrote before they changed that entry is visible afterwards.
+    """
 
     def generate(context, builder, signature, arguments):
-        pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
+        view = context.make_array(signature.args[0])(context, builder, arguments[0])
+        pointer = cgutils.get_item_pointer(context, builder, signature.args[0], view, [arguments[1]])
         return builder.atomic_rmw("add", pointer, arguments[2], "seq_cst")
 
     return types.int64(array, types.intp, types.int64), generate
-
-
-@intrinsic
-def _atomic_load(typing_context, array, place):
-    """Read ``array[place]`` afresh: what others wrote before they changed it is visible afterwards."""
-
-    def generate(context, builder, signature, arguments):
-        pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
-        return builder.load_atomic(pointer, "seq_cst", 8)
-
-    return types.int64(array, types.intp), generate
 
 
 if sys.platform != "win32" and hasattr(ctypes.CDLL(None), "sched_yield"):
@@ -313,14 +272,14 @@ else:
 @njit(cache=True)
 def meet(barrier, n_threads):
     """Wait until all threads are here; False if the meeting was aborted."""
-    meeting = _atomic_load(barrier, MEETINGS)
+    meeting = _atomic_add(barrier, MEETINGS, 0)
     if _atomic_add(barrier, ARRIVED, 1) == n_threads - 1:
         _atomic_add(barrier, ARRIVED, -n_threads)
         _atomic_add(barrier, MEETINGS, 1)
         return True
     spins = 0
-    while _atomic_load(barrier, MEETINGS) == meeting:
-        if _atomic_load(barrier, ABORTED) != 0:
+    while _atomic_add(barrier, MEETINGS, 0) == meeting:
+        if _atomic_add(barrier, ABORTED, 0) != 0:
             return False
         spins += 1
         if spins > SPINS:
