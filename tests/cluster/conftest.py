@@ -7,7 +7,7 @@ distributed = pytest.importorskip("distributed")
 
 @pytest.fixture(scope="session")
 def cluster():
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     with distributed.LocalCluster(**options) as cluster:
         yield cluster
 

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from tests.solvers.problems import as_images, assert_feasible, optimum_at_fixed_kernel, random_problem, solve_at
 
 from unseen.solvers import dual as dual_module
-from unseen.solvers.dual import Ascent, SparseDuals, kernel_factor, primal_and_dual, row_problems, solve_dual
+from unseen.solvers.dual import Ascent, SparseDuals, kernel_factor, primal_and_dual, solve_dual
 
 I4 = np.eye(4)
 
@@ -81,7 +81,7 @@ def test_primal_and_dual_match_their_definitions():
     problem, images = random_problem(2, n=30, weighted=True)
     _, duals = solve_at(problem, images, I4, tol=1e-2)
     K, X, T, psi = problem.label_kernel(I4), images.rows.X, images.T, duals.tocsr().toarray()
-    problems = row_problems(images, kernel_factor(K), K, problem.beta)
+    problems = images.row_problems(kernel_factor(K), K, problem.beta)
     primal, dual, V = primal_and_dual(images.rows, problems, duals)
     scores = X @ X.T @ psi @ K / problem.beta
     np.testing.assert_allclose(X @ V @ problems.A.T, scores, atol=1e-9)
@@ -125,7 +125,7 @@ def test_threads_that_spoil_each_others_steps_leave_the_next_passes_to_one(monke
     X = np.ones((3000, 5)) + 1e-3 * rng.standard_normal((3000, 5))
     T = np.where(rng.random((3000, 6)) < 0.3, 1, -1).astype(np.int8)
     images, K, duals = as_images(X, T, normalize=True, n_threads=2), np.eye(6) + 1.0, SparseDuals(*T.shape)
-    problems = row_problems(images, kernel_factor(K), K, 0.5)
+    problems = images.row_problems(kernel_factor(K), K, 0.5)
     used, run = [], dual_module.run_in_threads
     monkeypatch.setattr(dual_module, "run_in_threads", lambda f, n, abort: used.append(n) or run(f, n, abort))
     ascent = Ascent(images.rows, problems, duals)

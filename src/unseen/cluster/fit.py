@@ -30,17 +30,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from unseen.cluster.score import current_client, is_dask, known_rows
-from unseen.solvers.dual import (
-    Ascent,
-    DualProblem,
-    DualSolution,
-    SparseDuals,
-    TrainingImages,
-    kernel_factor,
-    loss,
-    row_problems,
-    within_caps,
-)
+from unseen.solvers.dual import Ascent, DualProblem, DualSolution, SparseDuals, TrainingImages, kernel_factor, loss
 from unseen.solvers.rows import Floats, Rows, row_scale
 from unseen.validation import Annotations, Matrix, axis_names, check_annotations, check_targets
 
@@ -60,17 +50,12 @@ class Parts:
     futures: list[Future]
     homes: list[str | None]  # the worker of each part
     sizes: list[int]  # images of each part
-    n_features: int
+    shape: tuple[int, int]  # images and features
     n_seen: int
     dtype: np.dtype[Any]
     total_weight: float
     annotated_weight: float
     least_scale: float
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of images and of features."""
-        return sum(self.sizes), self.n_features
 
 
 def spread(X: Any, Y: Any, *, normalize: bool, part_size: int, weights: Any = None) -> tuple[Parts, Annotations]:
@@ -79,6 +64,8 @@ def spread(X: Any, Y: Any, *, normalize: bool, part_size: int, weights: Any = No
     X is a validated matrix of this machine, or a Dask array as `known_rows` returns it; weights are a NumPy or
     Dask vector, or None. The annotations that are returned have no rows: those are on the workers.
     """
+    import dask
+
     client = current_client()
     if not client.nthreads():
         raise ValueError("engine: the Dask cluster has no workers. Wait for some: client.wait_for_workers(1)")
@@ -86,25 +73,27 @@ def spread(X: Any, Y: Any, *, normalize: bool, part_size: int, weights: Any = No
     if n_images == 0:
         raise ValueError("X: it has no rows. Pass at least one image.")
     T, annotations = _targets(Y, n_images)
+    weights = np.ones(n_images) if weights is None else weights
     # Parts follow from the data and the parameter alone: workers come and go.
     edges = np.linspace(0, n_images, -(-n_images // part_size) + 1).astype(int)
     dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
-    weights = np.ones(n_images) if weights is None else weights
     # Parts of a matrix of this machine go to the workers in turn; those of Dask stay where Dask puts them.
     workers = [None] if is_dask(X) else list(client.nthreads())
-    futures = [
-        _submit(client, workers[k % len(workers)], make_part, *blocks, int(edges[k]), normalize, dtype)
-        for k, blocks in enumerate(zip(*(_cut(client, array, edges) for array in (X, T, weights)), strict=True))
-    ]
-    summaries = np.array(client.gather(client.map(_summary, futures, pure=False)))
-    n_positive, *sums = summaries.sum(axis=0)
+    blocks = zip(*(_cut(client, array, edges) for array in (X, T, weights)), strict=True)
+    with dask.config.set(
+        {"distributed.admin.large-graph-warning-threshold": "1 PB"}
+    ):  # tasks may carry a part of X
+        futures = [
+            _submit(client, workers[k % len(workers)], make_part, *block, int(edges[k]), normalize, dtype)
+            for k, block in enumerate(blocks)
+        ]
+    n_positive, *sums = np.sum(client.gather(client.map(_summary, futures, pure=False)), axis=0).tolist()
     if n_positive == 0:
         check_targets(np.zeros((1, 1)), "Y")  # raises: there is nothing to learn
     holders = client.who_has(futures)
     homes = [min(holders[future.key], default=None) for future in futures]
-    return Parts(
-        client, futures, homes, np.diff(edges).tolist(), X.shape[1], annotations.T.shape[1], dtype, *sums
-    ), annotations
+    sizes, n_seen = np.diff(edges).tolist(), annotations.T.shape[1]
+    return Parts(client, futures, homes, sizes, X.shape, n_seen, dtype, *sums), annotations
 
 
 def _targets(Y: Any, n_images: int) -> tuple[Any, Annotations]:
@@ -138,11 +127,8 @@ def _cut(client: Any, array: Any, edges: Any) -> list[Any]:
 
 
 def _submit(client: Any, home: str | None, function: Callable[..., Any], *arguments: Any) -> Future:
-    """Submit a task for a certain worker, or for another if that is lost; it may carry a part of X."""
-    import dask
-
-    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
-        return client.submit(function, *arguments, pure=False, workers=home, allow_other_workers=home is not None)
+    """Submit a task for a certain worker, or for another if that is lost."""
+    return client.submit(function, *arguments, pure=False, workers=home, allow_other_workers=home is not None)
 
 
 def make_part(X: Any, T: Any, weights: Any, first: int, normalize: bool, dtype: np.dtype[Any]) -> TrainingImages:
@@ -164,6 +150,92 @@ def _writeable(array: Any) -> Any:
 
 def _summary(part: TrainingImages) -> tuple[float, ...]:
     return float((part.T > 0).sum()), float(part.weights.sum()), part.annotated_weight, part.least_scale
+
+
+class ClusterDual(DualProblem):
+    """Psi, each part of it beside its part of the images; it begins at zero."""
+
+    def __init__(self, parts: Parts, beta: float, rng: np.random.Generator) -> None:
+        self.least_scale = parts.least_scale
+        self.n_rounds = 0
+        self._parts, self._beta, self._seed = parts, beta, int(rng.integers(2**32))
+        self.replace(sp.csr_array((parts.shape[0], parts.n_seen)))
+
+    def solve(self, K: Matrix, tol: float) -> DualSolution:  # noqa: D102
+        kernel = self._one(LabelKernel, kernel_factor(K))
+        primal, dual, V = self._primal_and_dual(kernel)
+        trace = [(primal, dual)]
+        row_tol, n_rounds, doubt, pace = 1e-3, 0, 1.0, 1.0
+        while primal - dual > tol * max(primal, self.least_scale) and n_rounds < MAX_ROUNDS:
+            last_pace, pace = pace, 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * pace**2)))
+            V, estimate = self._round(kernel, V, (last_pace - 1.0) / pace, row_tol)
+            n_rounds += 1
+            pace = pace if self._step == 1.0 else 1.0
+            row_tol = min(row_tol, max(0.1 * estimate / self._parts.total_weight, 1e-12))
+            if doubt * estimate <= tol * max(primal, self.least_scale) or n_rounds % CHECK_EVERY == 0:
+                if self.n_rounds - self._last_checkpoint >= CHECKPOINT_EVERY:
+                    psi, found = zip(*self._copies(), strict=True)
+                    self._begin(self._each(Round, psi, psi, found))
+                primal, dual, V = self._primal_and_dual(kernel)
+                trace.append((primal, dual))
+                doubt = max((primal - dual) / estimate, 1.0) if estimate > 0.0 else 1.0
+        return DualSolution(primal, dual, n_rounds, tuple(trace))
+
+    def moments(self) -> tuple[float, Matrix]:  # noqa: D102
+        shares = self._each(moments, self._parts.futures, self._rounds, common=(self._step,))
+        gain, sums = self._one(add_all, self._narrowed(shares)).result()
+        return gain, sums
+
+    def tocsr(self) -> sp.csr_array:  # noqa: D102
+        return sp.csr_array(sp.vstack([psi for psi, _ in self._copies()], format="csr"))
+
+    def replace(self, psi: sp.csr_array) -> None:  # noqa: D102
+        edges = np.cumsum([0, *self._parts.sizes])
+        self._begin(self._each(start_round, self._parts.futures, [psi[a:b] for a, b in pairwise(edges)]))
+
+    def _begin(self, rounds: list[Future]) -> None:
+        self._rounds = rounds
+        self._step = 1.0  # share of the last round's move that was taken
+        self._last_checkpoint = self.n_rounds
+
+    def _copies(self) -> list[tuple[sp.csr_array, sp.csr_array]]:
+        return list(self._parts.client.gather(self._each(settled, self._rounds, common=(self._step,))))
+
+    def _round(self, kernel: Future, V: Future, momentum: float, row_tol: float) -> tuple[Future, float]:
+        """Let every part ascend from the common V; return the next V and an estimate of the gap."""
+        self.n_rounds += 1
+        seeds = [[self._seed, self.n_rounds, k] for k in range(len(self._rounds))]
+        common = (self._step, V, kernel, self._beta, float(len(self._rounds)), momentum, row_tol)
+        self._rounds = self._each(ascend, self._parts.futures, self._rounds, seeds, common=common)
+        moves = self._narrowed(self._each(itemgetter(3), self._rounds))
+        advanced = self._one(advance, V, moves, self._beta)
+        self._step, estimate = self._one(itemgetter(1), advanced).result()
+        return self._one(itemgetter(0), advanced), estimate
+
+    def _primal_and_dual(self, kernel: Future) -> tuple[float, float, Future]:
+        """Both objectives at ``V(Psi)``, which is computed from the duals, and that V."""
+        shares = self._each(moments, self._parts.futures, self._rounds, common=(self._step, kernel))
+        made = self._one(make_V, self._narrowed(shares), self._beta, self._parts.dtype)
+        V = self._one(itemgetter(0), made)
+        losses = self._each(part_loss, self._parts.futures, common=(V, kernel, self._beta))
+        (gain, regulariser), lost = self._parts.client.gather((self._one(itemgetter(1), made), losses))
+        return sum(lost) + regulariser, gain - regulariser, V
+
+    def _one(self, function: Callable[..., Any], *arguments: Any) -> Future:
+        return _submit(self._parts.client, None, function, *arguments)
+
+    def _each(
+        self, function: Callable[..., Any], *by_part: Sequence[Any], common: tuple[Any, ...] = ()
+    ) -> list[Future]:
+        """One task per part, on its worker, of what belongs to it and of what is common to all."""
+        client, homes = self._parts.client, self._parts.homes
+        return [_submit(client, home, function, *own, *common) for home, *own in zip(homes, *by_part, strict=True)]
+
+    def _narrowed(self, terms: list[Future]) -> list[Future]:
+        """Add tuples in a tree until few are left."""
+        while len(terms) > FAN_IN:
+            terms = [self._one(add_all, terms[i : i + FAN_IN]) for i in range(0, len(terms), FAN_IN)]
+        return terms
 
 
 class LabelKernel:
@@ -195,127 +267,28 @@ class Round(NamedTuple):
     move: tuple[Floats, float, float] | None = None
 
 
-class ClusterDual(DualProblem):
-    """Psi, each part of it beside its part of the images; it begins at zero."""
-
-    def __init__(self, parts: Parts, beta: float, rng: np.random.Generator) -> None:
-        self.least_scale = parts.least_scale
-        self.n_rounds = 0
-        self._parts, self._beta, self._seed = parts, beta, int(rng.integers(2**32))
-        self.replace(sp.csr_array((parts.shape[0], parts.n_seen)))
-
-    def solve(self, K: Matrix, tol: float) -> DualSolution:  # noqa: D102
-        kernel = self._submit(LabelKernel, kernel_factor(K))
-        primal, dual, V = self._primal_and_dual(kernel)
-        trace = [(primal, dual)]
-        row_tol, n_rounds, doubt, pace = 1e-3, 0, 1.0, 1.0
-        while primal - dual > tol * max(primal, self.least_scale) and n_rounds < MAX_ROUNDS:
-            last_pace, pace = pace, 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * pace**2)))
-            V, estimate = self._round(kernel, V, (last_pace - 1.0) / pace, row_tol)
-            n_rounds += 1
-            pace = pace if self._step == 1.0 else 1.0
-            row_tol = min(row_tol, max(0.1 * estimate / self._parts.total_weight, 1e-12))
-            if doubt * estimate <= tol * max(primal, self.least_scale) or n_rounds % CHECK_EVERY == 0:
-                if self.n_rounds - self._last_checkpoint >= CHECKPOINT_EVERY:
-                    self._begin(self._each(Round, *zip(*self._checkpoint(), strict=True)))
-                primal, dual, V = self._primal_and_dual(kernel)
-                trace.append((primal, dual))
-                doubt = max((primal - dual) / estimate, 1.0) if estimate > 0.0 else 1.0
-        return DualSolution(primal, dual, n_rounds, tuple(trace))
-
-    def moments(self) -> tuple[float, Matrix]:  # noqa: D102
-        shares = self._each(moments, self._parts.futures, self._rounds, common=(self._step,))
-        gain, sums = self._submit(add_all, self._narrowed(shares)).result()
-        return gain, sums
-
-    def tocsr(self) -> sp.csr_array:  # noqa: D102
-        return sp.csr_array(sp.vstack([psi for psi, *_ in self._checkpoint()], format="csr"))
-
-    def replace(self, psi: sp.csr_array) -> None:  # noqa: D102
-        edges = np.cumsum([0, *self._parts.sizes])
-        rows = [psi[start:stop] for start, stop in pairwise(edges)]
-        self._begin(self._each(start_round, self._parts.futures, rows))
-
-    def _begin(self, rounds: list[Future]) -> None:
-        self._rounds = rounds
-        self._step = 1.0  # share of the last round's move that was taken
-        self._last_checkpoint = self.n_rounds
-
-    def _checkpoint(self) -> list[tuple[sp.csr_array, sp.csr_array, sp.csr_array]]:
-        """All that the next round needs of the last one, as arguments of `Round`."""
-        copies = self._parts.client.gather(self._each(settled, self._rounds, common=(self._step,)))
-        return [(psi, psi, found) for psi, found in copies]
-
-    def _round(self, kernel: Future, V: Future, momentum: float, row_tol: float) -> tuple[Future, float]:
-        """Let every part ascend from the common V; return the next V and an estimate of the gap."""
-        self.n_rounds += 1
-        seeds = [[self._seed, self.n_rounds, k] for k in range(len(self._rounds))]
-        common = (self._step, V, kernel, self._beta, float(len(self._rounds)), momentum, row_tol)
-        self._rounds = self._each(ascend, self._parts.futures, self._rounds, seeds, common=common)
-        moves = self._narrowed(self._each(itemgetter(3), self._rounds))
-        advanced = self._submit(advance, V, moves, self._beta)
-        self._step, estimate = self._submit(itemgetter(1), advanced).result()
-        return self._submit(itemgetter(0), advanced), estimate
-
-    def _primal_and_dual(self, kernel: Future) -> tuple[float, float, Future]:
-        """Both objectives at ``V(Psi)``, which is computed from the duals, and that V."""
-        futures = self._parts.futures
-        shares = self._each(moments, futures, self._rounds, common=(self._step, kernel))
-        made = self._submit(make_V, self._narrowed(shares), self._beta, self._parts.dtype)
-        V = self._submit(itemgetter(0), made)
-        losses = self._each(part_loss, futures, common=(V, kernel, self._beta))
-        (gain, regulariser), lost = self._parts.client.gather((self._submit(itemgetter(1), made), losses))
-        return sum(lost) + regulariser, gain - regulariser, V
-
-    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
-        return self._parts.client.submit(function, *arguments, pure=False)
-
-    def _each(
-        self, function: Callable[..., Any], *by_part: Sequence[Any], common: tuple[Any, ...] = ()
-    ) -> list[Future]:
-        """One task per part, of what belongs to it and of what is common to all, on its worker."""
-        return [
-            _submit(self._parts.client, home, function, *own, *common)
-            for home, *own in zip(self._parts.homes, *by_part, strict=True)
-        ]
-
-    def _narrowed(self, terms: list[Future]) -> list[Future]:
-        """Add tuples in a tree until few are left."""
-        while len(terms) > FAN_IN:
-            terms = [self._submit(add_all, terms[i : i + FAN_IN]) for i in range(0, len(terms), FAN_IN)]
-        return terms
-
-
 def start_round(part: TrainingImages, psi: sp.csr_array) -> Round:
     """The feasible part of a Psi, as the outcome of a round."""
-    feasible = within_caps(psi, part)
+    feasible = part.within_caps(psi)
     return Round(feasible, feasible, feasible)
 
 
 def ascend(
-    part: TrainingImages,
-    last: Round,
-    seed: list[int],
-    step: float,
-    V: Floats,
-    kernel: LabelKernel,
-    beta: float,
-    sigma: float,
-    momentum: float,
-    row_tol: float,
-) -> Round:
+    part: TrainingImages, last: Round, seed: list[int], step: float, V: Floats, kernel: LabelKernel, beta: float,
+    sigma: float, momentum: float, row_tol: float,
+) -> Round:  # fmt: skip
     """Visit the rows of one part once, from a common V, and go on with momentum."""
-    before, earlier = settled(last, step)
+    before, last_found = settled(last, step)
     duals, local = SparseDuals(*before.shape), V.copy()
     duals.replace(before)
-    problems = row_problems(part, kernel.A, kernel.K, beta / sigma)
+    problems = part.row_problems(kernel.A, kernel.K, beta / sigma)
     estimate = Ascent(part.rows, problems, duals).visit_all(local, np.random.default_rng(seed), row_tol)
     found = after = duals.tocsr()
     change = (local - V) / V.dtype.type(sigma)
     if momentum > 0.0:
-        after = within_caps(sp.csr_array(found + momentum * (found - earlier)), part)
+        after = part.within_caps(sp.csr_array(found + momentum * (found - last_found)))
         change = (part.rows.gather((after - before) @ kernel.A) / beta).astype(V.dtype)
-    linear = _total(after) - _total(before) - beta * _product(V, change)
+    linear = float(abs(after).sum() - abs(before).sum()) - beta * _product(V, change)
     return Round(before, after, found, (change, linear, estimate))
 
 
@@ -340,7 +313,7 @@ def advance(V: Floats, moves: list[Any], beta: float) -> tuple[Floats, tuple[flo
 def moments(part: TrainingImages, outcome: Round, step: float, kernel: LabelKernel | None = None) -> Any:
     """``<Psi, T>`` of a part, and its share of ``Psi'X``, or of ``A'Psi'X`` with a label kernel."""
     psi, _ = settled(outcome, step)
-    return _total(psi), part.rows.gather(psi if kernel is None else psi @ kernel.A).T
+    return float(abs(psi).sum()), part.rows.gather(psi if kernel is None else psi @ kernel.A).T
 
 
 def make_V(shares: list[Any], beta: float, dtype: np.dtype[Any]) -> tuple[Floats, tuple[float, float]]:  # noqa: N802
@@ -352,17 +325,12 @@ def make_V(shares: list[Any], beta: float, dtype: np.dtype[Any]) -> tuple[Floats
 
 def part_loss(part: TrainingImages, V: Floats, kernel: LabelKernel, beta: float) -> float:
     """The part's share of the losses at V."""
-    return loss(part.rows, row_problems(part, kernel.A, kernel.K, beta), V)
+    return loss(part.rows, part.row_problems(kernel.A, kernel.K, beta), V)
 
 
 def add_all(terms: list[tuple[Any, ...]]) -> tuple[Any, ...]:
     """Sum of tuples of arrays and numbers, entry by entry."""
     return tuple(reduce(add, entries) for entries in zip(*terms, strict=True))
-
-
-def _total(psi: sp.csr_array) -> float:
-    """``<Psi, T>``: every entry has the sign of its target."""
-    return float(np.abs(psi.data).sum())
 
 
 def _product(a: Floats, b: Floats) -> float:

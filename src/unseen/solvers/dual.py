@@ -44,6 +44,24 @@ class TrainingImages:
         # this: on separable data with a small beta the objective tends to zero.
         self.least_scale = 0.01 * float(self.weights @ sides.sum(axis=1))
 
+    def row_problems(self, A: Matrix, K: Matrix, beta: float) -> RowProblems:
+        """What the row problems share, for a label kernel ``K = A A'``."""
+        At = np.ascontiguousarray(A.T, dtype=self.rows.dtype)
+        return RowProblems(self.T, self.weights, A, At, K, beta, True if len(K) > FEW_LABELS else None)
+
+    def within_caps(self, psi: sp.csr_array) -> sp.csr_array:
+        """Psi without entries of the wrong sign, and each side of a row scaled to a sum of at most its weight."""
+        rows = np.repeat(np.arange(psi.shape[0]), np.diff(psi.indptr))
+        signs, caps = self.T[rows, psi.indices], self.weights[rows]
+        sizes = np.maximum(psi.data * signs, 0.0)
+        for side in (1, -1):
+            on_side = signs == side
+            sums = np.bincount(rows[on_side], sizes[on_side], psi.shape[0])[rows[on_side]]
+            sizes[on_side] *= caps[on_side] / np.maximum(sums, np.maximum(caps[on_side], np.finfo(float).tiny))
+        result = sp.csr_array((sizes * signs, psi.indices, psi.indptr), shape=psi.shape)
+        result.eliminate_zeros()
+        return result
+
 
 class SparseDuals:
     """The rows of Psi, of which few entries are non-zero: ``count[i]`` pairs (label, value) for image ``i``."""
@@ -82,20 +100,6 @@ class SparseDuals:
         filled = self._filled()
         indptr = np.concatenate([[0], np.cumsum(self.count, dtype=np.int64)])
         return sp.csr_array((self.value[filled], self.index[filled], indptr), (len(self.count), self.n_labels))
-
-
-def within_caps(psi: sp.csr_array, images: TrainingImages) -> sp.csr_array:
-    """Psi without entries of the wrong sign, and each side of a row scaled to a sum of at most its weight."""
-    rows = np.repeat(np.arange(psi.shape[0]), np.diff(psi.indptr))
-    signs, caps = images.T[rows, psi.indices], images.weights[rows]
-    sizes = np.maximum(psi.data * signs, 0.0)
-    for side in (1, -1):
-        on_side = signs == side
-        sums = np.bincount(rows[on_side], sizes[on_side], psi.shape[0])[rows[on_side]]
-        sizes[on_side] *= caps[on_side] / np.maximum(sums, np.maximum(caps[on_side], np.finfo(float).tiny))
-    result = sp.csr_array((sizes * signs, psi.indices, psi.indptr), shape=psi.shape)
-    result.eliminate_zeros()
-    return result
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,7 @@ class LocalDual(DualProblem):
         return self._duals.tocsr()
 
     def replace(self, psi: sp.csr_array) -> None:  # noqa: D102
-        self._duals.replace(within_caps(psi, self._images))
+        self._duals.replace(self._images.within_caps(psi))
 
 
 def solve_dual(
@@ -171,7 +175,7 @@ def solve_dual(
     Stops when the true duality gap is at most ``tol * max(primal, least_scale)``, or after ``max_epochs`` passes.
     Each pass visits the images in a fresh random order.
     """
-    problems = row_problems(images, kernel_factor(K), K, beta)
+    problems = images.row_problems(kernel_factor(K), K, beta)
     ascent = Ascent(images.rows, problems, duals)
     total_weight = images.weights.sum()
     primal, dual, V = primal_and_dual(images.rows, problems, duals)
@@ -206,12 +210,6 @@ def kernel_factor(K: Matrix) -> Matrix:
     A = np.empty((len(K), max(rank, 1)))
     A[order - 1] = np.tril(factor)[:, : A.shape[1]]
     return A * lengths[:, None]
-
-
-def row_problems(images: TrainingImages, A: Matrix, K: Matrix, beta: float) -> RowProblems:
-    """What the row problems share, for a label kernel ``K = A A'``."""
-    At = np.ascontiguousarray(A.T, dtype=images.rows.dtype)
-    return RowProblems(images.T, images.weights, A, At, K, beta, True if len(K) > FEW_LABELS else None)
 
 
 def primal_and_dual(rows: Rows, problems: RowProblems, duals: SparseDuals) -> tuple[float, float, Floats]:
