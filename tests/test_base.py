@@ -1,213 +1,229 @@
-"""The base class by itself: a small method of its own, and what TAEP does with its parameters."""
+"""The base class by itself: a small method of its own, and TAEP."""
 
-from typing import Any
+from collections import namedtuple
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.exceptions import DataConversionWarning
+from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import GridSearchCV
+from tests.contract.estimators import LeastSquares
 
-from unseen import TAEP, TaggedScenes, ZeroShotTagger, make_tagged_scenes
-from unseen.base import Matrix, Tag, TrainingProblem
-
-
-class Ridge(ZeroShotTagger):
-    """Least squares from images to the sum of their labels' vectors: all that a method must implement."""
-
-    def __init__(self, normalize: bool = True, center: bool = True) -> None:
-        self.normalize = normalize
-        self.center = center
-
-    def _fit(self, problem: TrainingProblem) -> None:
-        self.problem_ = problem
-        X = problem.X.toarray() if sp.issparse(problem.X) else problem.X
-        targets = (problem.T == 1) @ problem.seen
-        self.weights_ = np.linalg.solve(X.T @ X + np.eye(X.shape[1]), X.T @ targets)
-
-    def _margin_scores(self, X: Any, M: Matrix) -> Matrix:
-        return np.asarray(X @ self.weights_ @ M.T)
+from unseen import TAEP, Tag, ZeroShotTagger, make_tagged_scenes
+from unseen.base import seen_places
+from unseen.evaluation.metrics import mean_image_average_precision
 
 
 @pytest.fixture(scope="module")
-def data() -> TaggedScenes:
+def data():
     return make_tagged_scenes(100, 20, n_features=16)
 
 
+@pytest.fixture(scope="module", name="Y")
+def annotations(data):
+    return data.Y_train[:, data.seen]
+
+
 @pytest.fixture(scope="module")
-def model(data: TaggedScenes) -> TAEP:
-    return TAEP(tol=1e-2).fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels, data.unseen_labels)
-
-
-def test_the_base_class_is_abstract() -> None:
-    with pytest.raises(TypeError, match="abstract"):
-        ZeroShotTagger()  # type: ignore[abstract]
+def model(data, Y):
+    return TAEP(tol=1e-2).fit(data.X_train, Y, data.seen_labels, data.unseen_labels)
 
 
 class TestSubclass:
-    def test_two_methods_make_a_tagger(self, data: TaggedScenes, tmp_path: Any) -> None:
-        model = Ridge().fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels, data.unseen_labels)
-        assert model.decision_function(data.X_test, "all").shape == (20, 24)
+    def test_two_methods_make_a_tagger(self, data, Y, tmp_path):
+        with pytest.raises(TypeError, match="abstract"):
+            ZeroShotTagger()
+        model = LeastSquares().fit(data.X_train, Y, data.seen_labels, data.unseen_labels)
         np.testing.assert_array_equal(model.threshold(data.X_test), np.zeros(20))
         assert [len(tags) for tags in model.tag(data.X_test, "unseen", top=2)] == [2] * 20
-        del model.problem_
-        model.save(tmp_path / "ridge")
-        loaded = ZeroShotTagger.load(tmp_path / "ridge")
-        assert type(loaded) is Ridge
-        np.testing.assert_array_equal(
-            loaded.decision_function(data.X_test, "all"), model.decision_function(data.X_test, "all")
-        )
+        model.save(tmp_path / "model")
+        loaded = ZeroShotTagger.load(tmp_path / "model")
+        assert type(loaded) is LeastSquares
+        assert loaded.tag(data.X_test) == model.tag(data.X_test)
 
-    def test_the_problem_it_gets_is_normalised_and_centred(self, data: TaggedScenes) -> None:
-        Y = np.where(np.eye(100, 12, dtype=bool), np.nan, data.Y_train[:, data.seen])
-        problem = Ridge().fit(data.X_train, Y, data.seen_labels, data.unseen_labels).problem_
+    def test_the_problem_it_gets_is_normalised_and_centred(self, data, Y):
+        Y = np.where(np.eye(100, 12, dtype=bool), np.nan, Y)
+        problem = LeastSquares().fit(data.X_train, Y, data.seen_labels, data.unseen_labels).last_problem
         np.testing.assert_array_equal(problem.T, np.where(np.isnan(Y), 0, np.where(Y == 1, 1, -1)))
         centred = data.labels.centered().normalized()
         np.testing.assert_allclose(problem.seen, centred.select(data.seen_labels.names).vectors)
         np.testing.assert_allclose(problem.unseen, centred.select(data.unseen_labels.names).vectors)
-        assert problem.relations is None
+        plain = LeastSquares(normalize=False, center=False).fit(data.X_train, Y, data.seen_labels).last_problem
+        np.testing.assert_array_equal(plain.seen, data.seen_labels.vectors)
+        assert plain.unseen.shape == (0, 50)
 
-    def test_or_left_as_it_is(self, data: TaggedScenes) -> None:
-        model = Ridge(normalize=False, center=False)
-        problem = model.fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels).problem_
-        np.testing.assert_array_equal(problem.seen, data.seen_labels.vectors)
-        assert problem.unseen.shape == (0, 50)
+    def test_without_vectors_every_label_is_a_dimension_of_its_own(self, data):
+        np.testing.assert_array_equal(LeastSquares().fit(data.X_train, data.Y_train).last_problem.seen, np.eye(24))
 
-    def test_without_vectors_every_label_is_a_dimension_of_its_own(self, data: TaggedScenes) -> None:
-        problem = Ridge().fit(data.X_train, data.Y_train).problem_
-        np.testing.assert_array_equal(problem.seen, np.eye(24))
-
-    def test_memory_mapped_images_are_not_copied(self, data: TaggedScenes, tmp_path: Any) -> None:
+    def test_memory_mapped_images_are_not_copied(self, data, tmp_path):
         np.save(tmp_path / "X.npy", data.X_train)
         X = np.load(tmp_path / "X.npy", mmap_mode="r")
-        assert np.shares_memory(Ridge().fit(X, data.Y_train).problem_.X, X)
+        assert np.shares_memory(LeastSquares().fit(X, data.Y_train).last_problem.X, X)
 
 
-class TestClasses:
-    """A vector Y: a classifier in the sense of scikit-learn."""
+class TestAnnotations:
+    def test_their_form_is_immaterial(self, model, data, Y):
+        names = list(data.seen_labels.names)
+        tags = [[names[c] for c in np.flatnonzero(row)] for row in Y]
+        series = pd.Series([set(row) for row in tags])
+        forms = [Y.astype(bool), Y.astype(np.float32), Y.tolist(), sp.csr_array(Y), pd.DataFrame(Y, columns=names)]
+        for form in (*forms, tags, series):
+            again = clone(model).fit(data.X_train, form, data.seen_labels, data.unseen_labels)
+            np.testing.assert_array_equal(
+                again.decision_function(data.X_test), model.decision_function(data.X_test)
+            )
 
-    def test_each_class_is_a_label(self, data: TaggedScenes) -> None:
+    def test_tags_without_vectors_are_sorted_labels(self, data):
+        model = LeastSquares().fit(data.X_train, [["dog", "sofa"], [], ["cat"], ["dog", "cat"]] * 25)
+        assert model.label_names_ == ("cat", "dog", "sofa")
+        assert model.last_problem.T[:4].tolist() == [[-1, 1, 1], [-1, -1, -1], [1, -1, -1], [1, 1, -1]]
+
+    def test_each_class_of_a_vector_is_a_label(self, data):
         scenes = np.array(data.scene_names)[data.scenes_train]
         model = TAEP(beta=0.1, tol=1e-2).fit(data.X_train, scenes)
         assert model.label_names_ == tuple(sorted(data.scene_names))
         assert model.decision_function(data.X_test).shape == (20, 7)
         predicted = model.predict(data.X_train)
-        assert set(predicted) <= set(data.scene_names)
-        assert (predicted == scenes).mean() > 0.6
         np.testing.assert_array_equal(predicted, [tags[0].name for tags in model.tag(data.X_train, top=1)])
+        assert model.score(data.X_train, scenes) == accuracy_score(scenes, predicted) > 0.6
+        with pytest.warns(DataConversionWarning):
+            column = TAEP(beta=0.1, tol=1e-2).fit(data.X_train, pd.DataFrame({"scene": scenes}))
+        np.testing.assert_array_equal(column.predict(data.X_train), predicted)
 
-    def test_two_classes_are_one_label_named_after_the_second(self, data: TaggedScenes) -> None:
+    def test_two_classes_are_one_label_named_after_the_second(self, data):
         y = np.where(data.Y_train[:, data.names.index("dog")] == 1, "with dog", "other")
         model = TAEP(beta=0.1, tol=1e-2).fit(data.X_train, y)
         assert model.label_names_ == ("with dog",)
         scores = model.decision_function(data.X_test)
         assert scores.shape == (20,)
         np.testing.assert_array_equal(model.predict(data.X_test) == "with dog", scores > 0)
-        np.testing.assert_array_equal(model.decision_function(data.X_test, "all")[:, 0], scores)
         np.testing.assert_array_equal(model.predict(data.X_test, "all")[:, 0], scores > 0)
 
-    def test_a_column_of_classes_is_read_as_a_vector_with_a_warning(self, data: TaggedScenes) -> None:
-        column = pd.DataFrame({"scene": np.array(data.scene_names)[data.scenes_train]})
-        with pytest.warns(DataConversionWarning):
-            model = TAEP(tol=1e-2).fit(data.X_train, column)
-        assert model.label_names_ == tuple(sorted(data.scene_names))
-
-    def test_a_column_of_zeros_and_ones_is_a_single_label(self, data: TaggedScenes) -> None:
+    def test_a_column_of_zeros_and_ones_is_a_single_label(self, data):
         model = TAEP(tol=1e-2).fit(data.X_train, data.Y_train[:, :1])
         assert model.label_names_ == ("label 0",)
         assert model.predict(data.X_test).shape == (20, 1)
 
+    def test_rows_of_another_order_are_refused(self, data, Y):
+        index = [f"image {i}" for i in range(100)]
+        X = pd.DataFrame(data.X_train, index=index).rename(columns=str)
+        Y = pd.DataFrame(Y, index=index)
+        with pytest.raises(ValueError, match=r"^Y: .*Y.loc\[X.index\]"):
+            LeastSquares().fit(X, Y[::-1])
+        LeastSquares().fit(X, Y.reset_index(drop=True))
+        model = LeastSquares().fit(X, Y)
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.predict(X[X.columns[::-1]])
 
-class TestNames:
-    def test_columns_name_the_labels(self, data: TaggedScenes) -> None:
-        Y = pd.DataFrame(data.Y_train, columns=list(data.names))
-        assert TAEP(tol=1e-2).fit(data.X_train, Y).label_names_ == data.names
-        vectors = data.vectors.copy()
-        assert TAEP(tol=1e-2).fit(data.X_train, Y, vectors).label_names_ == data.names
 
-    def test_numbered_axes_name_nothing(self, data: TaggedScenes) -> None:
-        Y = pd.DataFrame(data.Y_train[:, data.seen])
+class TestLabels:
+    def test_columns_name_the_labels_and_numbers_do_not(self, data, Y):
+        named = pd.DataFrame(data.Y_train, columns=list(data.names))
+        assert LeastSquares().fit(data.X_train, named).label_names_ == data.names
+        assert LeastSquares().fit(data.X_train, named, data.vectors).label_names_ == data.names
         seen, unseen = (pd.DataFrame(data.vectors[part]) for part in (data.seen, data.unseen))
-        model = TAEP(tol=1e-2).fit(data.X_train, Y, seen, unseen)
+        model = LeastSquares().fit(data.X_train, pd.DataFrame(Y), seen, unseen)
         assert model.label_names_ == tuple(f"label {i}" for i in range(24))
+        with pytest.raises(ValueError, match=r"^Y: .*3"):
+            LeastSquares().fit(data.X_train, named.rename(columns={data.names[0]: 3}))
 
-    def test_some_names_and_some_numbers_are_refused(self, data: TaggedScenes) -> None:
-        Y = pd.DataFrame(data.Y_train, columns=[3, *data.names[1:]])
-        with pytest.raises(ValueError, match=r"Y: the name of label 0 is 3\. Pass non-empty strings"):
-            TAEP().fit(data.X_train, Y)
+    def test_they_come_in_many_forms(self, model, data):
+        late = data.unseen_labels
+        expected = model.decision_function(data.X_test, "unseen")
+        names, frame = list(late.names), pd.DataFrame(late.vectors, index=list(late.names))
+        vectors = [late, late.vectors.tolist(), dict(zip(late.names, late.vectors, strict=True)), frame]
+        for form in (*vectors, names, tuple(names), np.array(names), pd.Index(names), pd.Series(names)):
+            np.testing.assert_array_equal(model.decision_function(data.X_test, form), expected)
+        similar = model.similar_labels("cat")
+        assert isinstance(similar[0], Tag)
+        vector = data.vectors[data.names.index("cat")]
+        for form in ({"cat": vector}, data.labels.select(["cat"]), pd.DataFrame([vector], index=["cat"])):
+            assert model.similar_labels(form) == similar
+        for form in (vector, vector.tolist(), vector[None]):
+            assert [tag.name for tag in model.similar_labels(form)][:2] == ["cat", similar[0].name]
+        assert {tag.name for tag in model.similar_labels("cat", top=99)} == set(data.names) - {"cat"}
 
-    def test_a_label_may_be_called_like_one_of_the_words(self, data: TaggedScenes) -> None:
+    def test_top_predicts_the_best(self, model, data):
+        scores = model.decision_function(data.X_test, "unseen")
+        predicted = model.predict(data.X_test, "unseen", top=np.int64(3))
+        np.testing.assert_array_equal(predicted, scores >= np.sort(scores, axis=1)[:, [-3]])
+        assert model.predict(data.X_test, "unseen", top=99).all()
+        assert len(model.tag(data.X_test[:1], "unseen", top=99)[0]) == 12
+
+    def test_a_label_may_be_called_like_one_of_the_words(self, data):
         names = ["all", "seen", *data.names[2:]]
         model = TAEP(tol=1e-2).fit(data.X_train, pd.DataFrame(data.Y_train, columns=names))
         whole = model.decision_function(data.X_test, "all")
         np.testing.assert_allclose(model.decision_function(data.X_test, ["all"]), whole[:, :1])
-        assert "all" not in {tag.name for tag in model.similar_labels("all", top=99)}
+        with pytest.raises(ValueError, match=r"^labels: "):
+            model.decision_function(data.X_test, "unseen")  # there are none
 
-    def test_a_single_label_comes_in_every_form(self, model: TAEP, data: TaggedScenes) -> None:
-        vector = data.vectors[data.names.index("cat")]
-        expected = model.similar_labels("cat")
-        assert isinstance(expected[0], Tag)
-        frame = pd.DataFrame([vector], index=["cat"])
-        for form in ({"cat": vector}, data.labels.select(["cat"]), frame):
-            assert model.similar_labels(form) == expected
-        for form in (vector, vector.tolist(), vector[None]):
-            assert [tag.name for tag in model.similar_labels(form)][:2] == ["cat", expected[0].name]
+    def test_a_seen_label_is_one_whose_vector_differs_by_rounding_alone(self):
+        seen = np.array([[100.0, 0.0], [1.0, 1.0]])
+        M = np.array([[1.0, 1.0], [1.0 + 9e-6, 1.0], [1.0 + 2e-5, 1.0], [100.0, 9e-4], [-100.0, 0.0]])
+        assert seen_places(M, seen).tolist() == [1, 1, -1, 0, -1]
 
-
-def test_scores_are_affinities_above_the_threshold(model: TAEP, data: TaggedScenes) -> None:
-    """F(x, c) is linear in the label: opposite labels have opposite F, whatever the threshold."""
-    centre = model.label_center_
-    there, back = centre + np.arange(50.0), centre - np.arange(50.0)
-    F = model.decision_function(data.X_test, [there, back]) + model.threshold(data.X_test)[:, None]
-    np.testing.assert_allclose(F[:, 0], -F[:, 1], atol=1e-6)
-    assert np.abs(F).max() > 1e-3
-
-
-def test_a_fit_on_feature_names_wants_them_back(data: TaggedScenes) -> None:
-    X = pd.DataFrame(data.X_train).rename(columns="feature {}".format)
-    model = TAEP(tol=1e-2).fit(X, data.Y_train)
-    with pytest.raises(ValueError, match="feature names should match"):
-        model.predict(X[X.columns[::-1]])
+    def test_relations_with_names_may_have_any_order(self, data, Y):
+        R = data.relations("hierarchy")
+        names = data.seen_labels.names + data.unseen_labels.names
+        order = np.random.default_rng(0).permutation(24)
+        mixed, mixed_names = R[np.ix_(order, order)], [names[i] for i in order]
+        Relations = namedtuple("Relations", ["names", "matrix"])
+        for form in (Relations(mixed_names, mixed), pd.DataFrame(mixed, index=mixed_names, columns=mixed_names)):
+            model = LeastSquares().fit(data.X_train, Y, data.seen_labels, data.unseen_labels, form)
+            np.testing.assert_allclose(model.last_problem.relations, R)
+        other = Relations(["unicorn" if name == "bicycle" else name for name in mixed_names], mixed)
+        with pytest.raises(ValueError, match=r"^relations: .*'bicycle'"):
+            LeastSquares().fit(data.X_train, Y, data.seen_labels, data.unseen_labels, other)
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"rank": 51}, r"^rank: 51 is more than the 50 dimensions of the label vectors\. Pass at most 50"),
-        ({"rank": 0}, r"^rank: 0 was given\. Pass an integer of at least 1"),
-        ({"rank": 2.5}, r"^rank: 2\.5 was given\. Pass an integer"),
-        ({"beta": 0.0}, r"^beta: 0\.0 was given\. Pass a finite number > 0"),
-        ({"beta": -1}, r"^beta: -1 was given\. Pass a finite number > 0"),
-        ({"beta": np.nan}, r"^beta: nan was given\. Pass a finite number > 0"),
-        ({"beta": "ten"}, r"^beta: 'ten' was given"),
-        ({"gamma": -0.1}, r"^gamma: -0\.1 was given\. Pass a finite number >= 0"),
-        ({"lam": np.inf}, r"^lam: inf was given\. Pass a finite number >= 0"),
-        ({"tol": 0}, r"^tol: 0 was given\. Pass a finite number > 0"),
-        ({"max_iter": 0}, r"^max_iter: 0 was given\. Pass an integer of at least 1"),
-        ({"solver": "newton"}, r"^solver: 'newton' was given\. Choose one of 'convex', 'rounded', 'alternating'"),
-        ({"scaling": None}, r"^scaling: None was given\. Choose one of 'scale-free', 'paper'"),
-    ],
-    ids=str,
-)
-def test_parameters_are_checked(data: TaggedScenes, params: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        TAEP(**params).fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels, data.unseen_labels)
+class TestScore:
+    def test_it_is_the_miap_of_the_seen_labels(self, model, data):
+        truth = data.Y_test[:, data.seen].astype(float)
+        truth[::3, :4] = np.nan
+        scores = model.decision_function(data.X_test)
+        assert model.score(data.X_test, truth) == pytest.approx(
+            mean_image_average_precision(truth, scores), abs=1e-12
+        )
+
+    def test_tied_labels_take_the_worst_rank(self, data, Y):
+        model = LeastSquares().fit(data.X_train, Y)
+        model.weights_[:] = 0.0
+        assert model.score(data.X_train[:1], [[1, 0, 1] + [0] * 9]) == pytest.approx(2 / 12)
+
+    def test_it_reads_tags_and_refuses_other_columns(self, model, data):
+        names = data.seen_labels.names
+        truth = data.Y_test[:, data.seen]
+        tags = [[names[c] for c in np.flatnonzero(row)] for row in truth]
+        assert model.score(data.X_test, tags) == model.score(data.X_test, truth)
+        for other in (data.Y_test, pd.DataFrame(truth, columns=list(names[::-1]))):
+            with pytest.raises(ValueError, match=r"^Y: "):
+                model.score(data.X_test, other)
+
+    def test_grid_search_maximises_it(self, data):
+        search = GridSearchCV(TAEP(tol=0.1), {"beta": [0.3, 30.0]}, cv=2).fit(data.X_train, data.Y_train)
+        assert 0.0 < search.best_score_ <= 1.0
 
 
-def test_one_seen_label_cannot_be_centred_on_itself(data: TaggedScenes) -> None:
-    one = {"cat": data.vectors[0]}
-    with pytest.raises(ValueError, match=r"^seen: nothing is left of the vector of 'cat'.*Pass center=False"):
-        TAEP().fit(data.X_train, data.Y_train[:, :1], one)
-    assert TAEP(center=False, tol=1e-2).fit(data.X_train, data.Y_train[:, :1], one).label_names_ == ("cat",)
-
-
-def test_rows_of_another_order_are_refused():
-    data = make_tagged_scenes(40, 5)
-    index = [f"image {i}" for i in range(40)]
-    X = pd.DataFrame(data.X_train, index=index).rename(columns=str)
-    Y = pd.DataFrame(data.Y_train[:, data.seen], index=index)
-    with pytest.raises(ValueError, match=r"Y: its rows are those of X in another order.* Pass Y.loc\[X.index\]"):
-        TAEP().fit(X, Y[::-1], data.vectors[data.seen])
-    plain = TAEP(tol=0.1).fit(X, Y, data.vectors[data.seen])
-    other = TAEP(tol=0.1).fit(X, Y.reset_index(drop=True), data.vectors[data.seen])
-    np.testing.assert_array_equal(plain.decision_function(X), other.decision_function(X))
+class TestFailures:
+    @pytest.mark.parametrize("warm_start", [False, True])
+    def test_a_fit_that_fails_leaves_the_earlier_one(self, data, Y, monkeypatch, warm_start):
+        model = TAEP(tol=1e-2, warm_start=warm_start)
+        with pytest.raises(ValueError, match=r"^Y: "):
+            model.fit(data.X_train, 2 * Y)
+        with pytest.raises(NotFittedError):
+            model.predict(data.X_test)
+        model.fit(data.X_train, Y, data.seen_labels, data.unseen_labels)
+        before, state = model.decision_function(data.X_test, "all"), set(vars(model))
+        for X, bad in ((data.X_train[:, :3], Y), (data.X_train, data.Y_train + 1), (data.X_train[:9], Y)):
+            with pytest.raises(ValueError, match=r"^Y: |^seen: "):
+                model.fit(X, bad, data.vectors[:3])
+        interrupted = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)  # noqa: E731
+        monkeypatch.setattr(TAEP, "_store", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(data.X_train[:50, :9], Y[:50], data.seen_labels)
+        assert set(vars(model)) == state
+        np.testing.assert_array_equal(model.decision_function(data.X_test, "all"), before)

@@ -6,43 +6,39 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from unseen.base import Tag, ZeroShotTagger
-    from unseen.datasets.scenes import TaggedScenes, make_tagged_scenes
-    from unseen.explanation import Explanation
-    from unseen.labels.space import LabelSpace
-    from unseen.photos.tagger import PhotoTagger
-    from unseen.taep import TAEP
+    from unseen.base import Tag as Tag
+    from unseen.base import ZeroShotTagger as ZeroShotTagger
+    from unseen.datasets.scenes import make_tagged_scenes as make_tagged_scenes
+    from unseen.evaluation.search import class_holdout_search as class_holdout_search
+    from unseen.explanation import Explanation as Explanation
+    from unseen.labels.relate import relate as relate
+    from unseen.labels.space import LabelSpace as LabelSpace
+    from unseen.photos.tagger import PhotoTagger as PhotoTagger
+    from unseen.photos.training import train as train
+    from unseen.taep import TAEP as TAEP
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "TAEP",
-    "Explanation",
-    "LabelSpace",
-    "PhotoTagger",
-    "Tag",
-    "TaggedScenes",
-    "ZeroShotTagger",
-    "make_tagged_scenes",
-]
-
 # Loaded on first use: the numerical libraries take a second that `unseen --version` should not.
-_HOME = {
+_HOMES = {
     "TAEP": "unseen.taep",
-    "Explanation": "unseen.explanation",
-    "LabelSpace": "unseen.labels.space",
     "PhotoTagger": "unseen.photos.tagger",
-    "Tag": "unseen.base",
-    "TaggedScenes": "unseen.datasets.scenes",
+    "train": "unseen.photos.training",
+    "LabelSpace": "unseen.labels.space",
+    "relate": "unseen.labels.relate",
+    "class_holdout_search": "unseen.evaluation.search",
     "ZeroShotTagger": "unseen.base",
+    "Tag": "unseen.base",
+    "Explanation": "unseen.explanation",
     "make_tagged_scenes": "unseen.datasets.scenes",
 }
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name not in _HOMES:
         raise AttributeError(f"module 'unseen' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

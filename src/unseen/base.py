@@ -10,15 +10,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unseen import model_file as persistence
-from unseen.cluster.score import is_dask, over_partitions, tags_by_partition
+from unseen import model_file
 from unseen.explanation import Explanation, Part
 from unseen.validation import (
     Annotations,
     Labels,
+    are_tag_lists,
     check_annotations,
     check_count,
     check_flag,
@@ -27,6 +28,7 @@ from unseen.validation import (
     check_relations,
     listed,
     refuse_other_order,
+    tag_matrix,
     which_vectors,
 )
 from unseen.validation import Matrix as Matrix
@@ -45,10 +47,11 @@ class TrainingProblem(NamedTuple):
     """What a method learns from: validated images, targets and embedded label vectors."""
 
     X: Any
-    T: NDArray[np.int8]  # 1 = shows the label, -1 = does not, 0 = nobody knows
+    T: NDArray[np.int8]  # 1 = shows the label, -1 = does not, 0 = unknown
     seen: Matrix
     unseen: Matrix
     relations: Matrix | None
+    weights: Matrix | None = None  # of the images
 
 
 class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
@@ -63,12 +66,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
     center: bool
 
     def fit(
-        self,
-        X: Any,
-        Y: ArrayLike,
-        seen: Any = None,
-        unseen: Any = None,
-        relations: ArrayLike | None = None,
+        self, X: Any, Y: Any, seen: Any = None, unseen: Any = None, relations: ArrayLike | None = None
     ) -> Self:
         """Learn from annotated images.
 
@@ -76,9 +74,10 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         ----------
         X : array-like or CSR matrix of shape (n_images, n_features)
             Features; float32 and float64 are used as they are, also memory-mapped.
-        Y : array-like of shape (n_images, n_seen)
-            1 = the image shows the label, 0 = it does not, NaN (in a float array) = nobody knows: such an
-            entry takes part in neither side of the loss. A vector of class names is read as one label an image.
+        Y : array-like of shape (n_images, n_seen), lists of tags, or vector of classes
+            1 = the image shows the label, 0 = it does not, NaN (in a float array) = unknown: such an entry takes
+            part in neither side of the loss. Lists of tags, ``[["dog", "sofa"], [], ["cat"]]``, become columns in
+            the order of ``seen``, or sorted without it. A vector of class names is read as one label per image.
         seen : labels, optional
             The annotated labels, in the order of the columns of Y: vectors of shape (n_seen, n_dims), a
             LabelSpace, a data frame indexed by name, or a mapping of names to vectors. Without it every label is
@@ -86,22 +85,15 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         unseen : labels, optional
             Labels to transfer to, as far as they are known now; any others can be asked for later.
         relations : array-like of shape (n_seen + n_unseen, n_seen + n_unseen), optional
-            Symmetric, non-negative similarities between labels, the seen ones first. A data frame with names on
-            both axes may have any order; what `unseen.labels.relate.relate` returns can be passed as it is.
+            Symmetric, non-negative similarities between labels, the seen ones first. Those that carry names, a
+            data frame or what `unseen.relate` returns, may have any order.
 
         Returns
         -------
         self
-            A fit that fails leaves the model unfitted.
+            A fit that fails or is interrupted leaves the earlier fit as it was.
         """
-        try:
-            self._fit(self._check_problem(X, Y, seen, unseen, relations))
-        except BaseException:
-            # Half of an old model and half of a new one would give wrong scores without a word.
-            for name in [name for name in vars(self) if name.endswith("_")]:
-                delattr(self, name)
-            raise
-        return self
+        return self._fit_or_restore(X, Y, seen, unseen, relations)
 
     def decision_function(self, X: Any, labels: Any = "seen") -> Matrix:
         """Margin scores ``F(x, c) - F(x, 0)``: positive above the image's own threshold.
@@ -121,8 +113,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
             X, here and in `threshold` and `predict`, a Dask array, computed partition by partition.
         """
         if is_dask(X):
-            lazy: Matrix = over_partitions(self._scorer(), "decision_function", X, labels=labels)
-            return lazy
+            return self._by_partition("decision_function", X, labels=labels)  # type: ignore[no-any-return]
         _, scores = self._named_scores(X, labels)
         is_binary = self.single_label_ and len(self.classes_) == 2
         return scores.ravel() if is_binary and _are_seen(labels) else scores
@@ -141,8 +132,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         if is_dask(X):
-            lazy: Matrix = over_partitions(self._scorer(), "threshold", X)
-            return lazy
+            return self._by_partition("threshold", X)  # type: ignore[no-any-return]
         return self._thresholds(self._check_images(X))
 
     def predict(self, X: Any, labels: Any = "seen", top: int | None = None) -> NDArray[Any]:
@@ -155,7 +145,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         labels : labels, default="seen"
             As in `decision_function`.
         top : int, optional
-            Predict exactly so many labels an image (all of them if there are fewer); ties go to the earlier one.
+            Predict exactly this many labels per image (or all there are); ties go to the earlier one.
 
         Returns
         -------
@@ -165,8 +155,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         """
         top = None if top is None else check_count(top, "top")
         if is_dask(X):
-            lazy: NDArray[Any] = over_partitions(self._scorer(), "predict", X, labels=labels, top=top)
-            return lazy
+            return self._by_partition("predict", X, labels=labels, top=top)  # type: ignore[no-any-return]
         _, scores = self._named_scores(X, labels)
         if self.single_label_ and _are_seen(labels) and top is None:
             best = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0.0).astype(np.intp)
@@ -187,18 +176,17 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         labels : labels, default="all"
             As in `decision_function`; "all" are the labels known from `fit`, seen and unseen.
         top : int, default=5
-            How many labels an image, the best first.
+            How many labels per image, the best first.
 
         Returns
         -------
         list of list of Tag
-            Pairs (name, score); a score above 0 is above the image's threshold. Of a Dask array or data frame X, a
-            Dask bag with an item an image.
+            Pairs (name, score); a score above 0 is above the image's threshold. For a Dask array or data frame X,
+            a Dask bag with one item per image.
         """
         top = check_count(top, "top")
         if is_dask(X):
-            lazy: list[list[Tag]] = tags_by_partition(self._scorer(), X, labels=labels, top=top)
-            return lazy
+            return self._by_partition("tag", X, labels=labels, top=top)  # type: ignore[no-any-return]
         names, scores = self._named_scores(X, labels)
         best = _best_first(scores)[:, :top]
         return [[Tag(names[c], float(row[c])) for c in order] for row, order in zip(scores, best, strict=True)]
@@ -222,9 +210,9 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         top = check_count(top, "top")
-        name, vector = self._resolve_one(label)
+        name, M = self._resolve_one(label)
         names, vectors = self._resolve(labels)
-        target = _unit_rows(self._label_space(self._embed(vector[None], "label")))[0]
+        target = _unit_rows(self._label_space(M))[0]
         similarities = _unit_rows(self._label_space(self._embed(vectors, "labels", names))) @ target
         order = [i for i in np.argsort(-similarities, kind="stable") if names[i] != name]
         return [Tag(names[i], float(similarities[i])) for i in order[:top]]
@@ -242,10 +230,42 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         Returns
         -------
         Explanation
-            What a part means is said in the description of the class.
+            The parts are those of the seen labels unless the method says otherwise.
         """
         X, name, M = self._question(x, label)
         return Explanation.of(name, float(self._margin_scores(X, M)[0, 0]), self._parts(X, M))
+
+    def score(self, X: Any, y: Any) -> float:
+        """Mean image average precision (MiAP) of the seen labels; accuracy after a fit on a vector of classes.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_images, n_features)
+            Features.
+        y : array-like of shape (n_images, n_seen), lists of tags, or vector of classes
+            As in `fit`. Unknown entries are ignored, images without a known positive are left out; a label that
+            ties with others takes the worst rank of them.
+
+        Returns
+        -------
+        float
+            Between 0 and 1, the higher the better.
+        """
+        check_is_fitted(self)
+        if self.single_label_:
+            return float(super().score(X, y))
+        names = self.label_names_[: self.n_seen_]
+        scores = np.asarray(self.decision_function(X))
+        T, columns, _ = check_annotations(y, len(scores), names)
+        if T.shape[1] != len(names) or columns not in (None, names):
+            raise ValueError(f"Y: its columns are not the seen labels {listed(names)}. Pass those of fit.")
+        precisions = []
+        for t, s in zip(T, scores, strict=True):
+            positives, known = s[t == 1], s[t != 0]
+            hits = (positives >= positives[:, None]).sum(axis=1)
+            ranks = (known >= positives[:, None]).sum(axis=1)
+            precisions += [float(np.mean(hits / ranks))] if len(positives) else []
+        return float(np.mean(precisions))
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a safetensors file (whole or not at all).
@@ -256,7 +276,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
             Where to; an existing file is replaced.
         """
         check_is_fitted(self)
-        persistence.save(self, path)
+        model_file.save(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -272,7 +292,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         ZeroShotTagger
             Of the class that was saved, which must be this one or a subclass.
         """
-        return persistence.load(path, cls)
+        return model_file.load(path, cls)
 
     @abstractmethod
     def _fit(self, problem: TrainingProblem) -> None: ...
@@ -289,11 +309,8 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
 
     def _parts(self, X: Any, M: Matrix) -> list[Part]:
         """What adds up to the margin score of image X for label M, but for an offset."""
-        values = self._seen_parts(X, M).tolist()
-        return [
-            Part("label", name, value)
-            for name, value in zip(self.label_names_[: self.n_seen_], values, strict=True)
-        ]
+        names, values = self.label_names_[: self.n_seen_], self._seen_parts(X, M).tolist()
+        return [Part("label", name, value) for name, value in zip(names, values, strict=True)]
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
         """One part for each seen label; they sum to the margin score of image X for label M plus the threshold."""
@@ -312,13 +329,31 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _check_problem(self, X: Any, Y: Any, seen: Any, unseen: Any, relations: Any) -> TrainingProblem:
+    def _fit_or_restore(self, *given: Any) -> Self:
+        """Fit; half of an old model and half of a new one would give wrong scores without a word."""
+        before = dict(vars(self))
+        try:
+            self._fit(self._check_problem(*given))
+        except BaseException:
+            self.__dict__ = before
+            raise
+        return self
+
+    def _check_problem(
+        self, X: Any, Y: Any, seen: Any, unseen: Any, relations: Any, sample_weight: Any = None
+    ) -> TrainingProblem:
         """Validate all that was given to `fit`, and learn the classes and the labels."""
         self.normalize_ = check_flag(self.normalize, "normalize")
-        X, (T, column_names, classes) = self._check_data(X, Y)
+        tags = None
+        if are_tag_lists(Y):
+            tags = None if seen is None else check_labels(seen, "seen").names
+            if seen is not None and tags is None:
+                raise ValueError("seen: lists of tags need names. Pass {name: vector}.")
+            Y, tags = tag_matrix(Y, tags)
+        X, (T, column_names, classes), weights = self._check_data(X, Y, sample_weight)
         self.single_label_ = classes is not None
         self.classes_ = np.arange(T.shape[1]) if classes is None else classes
-        self._set_labels(T.shape[1], column_names, seen, unseen)
+        self._set_labels(T.shape[1], tags or column_names, seen, unseen)
         names, vectors, n_seen = self.label_names_, self.label_vectors_, self.n_seen_
         return TrainingProblem(
             X,
@@ -326,17 +361,26 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
             seen=self._embed(vectors[:n_seen], "seen", names[:n_seen]),
             unseen=self._embed(vectors[n_seen:], "unseen", names[n_seen:]),
             relations=None if relations is None else check_relations(relations, names),
+            weights=weights,
         )
 
-    def _check_data(self, X: Any, Y: Any) -> tuple[Any, Annotations]:
+    def _check_data(self, X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Annotations, Matrix | None]:
         refuse_other_order(X, Y)
         X = self._check_images(X, reset=True)
-        return X, check_annotations(Y, X.shape[0])
+        return X, check_annotations(Y, X.shape[0]), None
 
     def _scorer(self) -> Self:
         """A copy that scores alike, to be sent to where images are."""
-        check_is_fitted(self)
         return copy(self)
+
+    def _by_partition(self, method: str, X: Any, **options: Any) -> Any:
+        """Result of a scoring method for the images of a Dask collection."""
+        from unseen.cluster.score import over_partitions, tags_by_partition
+
+        check_is_fitted(self)
+        if method == "tag":
+            return tags_by_partition(self._scorer(), X, **options)
+        return over_partitions(self._scorer(), method, X, **options)
 
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:
         if is_dask(X):
@@ -345,11 +389,8 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
                 f"from or explain. Pass X.compute(); TAEP learns from it as it is."
             )
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
-        if not sp.issparse(X):
-            return X
-        X = sp.csr_array(X)
-        if not X.has_canonical_format:
-            X = X.copy()
+        if sp.issparse(X):
+            X = sp.csr_array(X, copy=not X.has_canonical_format)
             X.sum_duplicates()
         return X
 
@@ -361,10 +402,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         n_dims = given.vectors.shape[1]
         others = Labels((), np.empty((0, n_dims))) if unseen is None else check_labels(unseen, "unseen")
         if others.vectors.shape[1] != n_dims:
-            raise ValueError(
-                f"unseen: vectors of {others.vectors.shape[1]} dimensions, but those of seen have {n_dims}. "
-                f"Take both from the same source."
-            )
+            raise ValueError(f"unseen: {others.vectors.shape[1]} dimensions, but those of seen have {n_dims}.")
         self.n_seen_ = n_seen
         self.label_vectors_ = np.vstack([given.vectors, others.vectors])
         numbered = _numbered_names(len(self.label_vectors_))
@@ -379,30 +417,19 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
             raise ValueError("seen: label vectors need an indicator matrix Y, but Y is a vector of classes.")
         names, vectors = check_labels(seen, "seen")
         if len(vectors) != n_seen:
-            raise ValueError(
-                f"seen: {len(vectors)} labels for the {n_seen} columns of Y. Pass one label a column, in order."
-            )
+            raise ValueError(f"seen: {len(vectors)} labels for {n_seen} columns of Y. Pass one label per column.")
         if column_names is not None and names is not None and names != column_names:
-            raise ValueError(
-                f"seen: its names ({listed(names)}) are not the columns of Y ({listed(column_names)}) "
-                f"in their order. Reorder one of the two."
-            )
+            raise ValueError(f"seen: {listed(names)} are not the columns of Y ({listed(column_names)}) in order.")
         return Labels(names or column_names, vectors)
 
     def _embed(self, vectors: Matrix, argument: str, names: tuple[str, ...] | None = None) -> Matrix:
         """Label vectors as the method uses them: centred as at fit time and scaled to unit length."""
         n_dims = len(self.label_center_)
         if vectors.shape[1] != n_dims:
-            raise ValueError(
-                f"{argument}: vectors of {vectors.shape[1]} dimensions, but this model was fitted with {n_dims}. "
-                f"Take them from the same source."
-            )
+            raise ValueError(f"{argument}: {vectors.shape[1]} dimensions. Pass vectors of {n_dims}, as in fit.")
         zero = ~vectors.any(axis=1)
         if zero.any():
-            raise ValueError(
-                f"{argument}: all zeros in {which_vectors(zero, names)}. "
-                f"Give the label a vector that points somewhere, or leave it out."
-            )
+            raise ValueError(f"{argument}: all zeros in {which_vectors(zero, names)}. Leave the label out.")
         moved = vectors - self.label_center_
         # Lengths relative to the largest entry: the squares of huge or tiny vectors stay in range.
         largest = np.abs(vectors).max(axis=1, keepdims=True)
@@ -415,6 +442,10 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
             )
         return moved / largest / lengths if self.normalize_ else moved
 
+    def _seen_vectors(self) -> Matrix:
+        """The seen label vectors as the method uses them."""
+        return self._embed(self.label_vectors_[: self.n_seen_], "seen")
+
     def _named_scores(self, X: Any, labels: Any) -> tuple[tuple[str, ...], Matrix]:
         """Names of the labels that a caller asks for, and their margin scores."""
         check_is_fitted(self)
@@ -422,67 +453,54 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         X = self._check_images(X)
         return names, self._margin_scores(X, self._embed(vectors, "labels", names))
 
-    def _resolve(self, labels: Any) -> tuple[tuple[str, ...], Matrix]:
-        """Names and raw vectors of the labels that a caller asks for."""
-        names, vectors, n_seen = self.label_names_, self.label_vectors_, self.n_seen_
-        words = {"seen": slice(n_seen), "unseen": slice(n_seen, None), "all": slice(None)}
-        if labels is None:
-            raise ValueError(f"labels: None was given. Pass one of {listed([*words])}, names or vectors.")
-        if isinstance(labels, str):
-            part = words.get(labels)
-            if part is None:
-                raise ValueError(
-                    f"labels: {labels!r} was given. Pass one of {listed([*words])}, or a list of names."
-                )
-            if not names[part]:
-                raise ValueError("labels: fit was given no unseen labels. Pass the vectors of some.")
-            return names[part], vectors[part]
-        given = check_labels(labels, "labels", Labels(names, vectors))
-        return given.names or _numbered_names(len(given.vectors)), given.vectors
-
     def _question(self, x: Any, label: Any) -> tuple[Any, str, Matrix]:
         """One image as a matrix of one row, the name of one label, and its embedded vector as a matrix."""
         check_is_fitted(self)
         X = self._check_images(x if sp.issparse(x) or hasattr(x, "columns") else np.atleast_2d(np.asarray(x)))
         if X.shape[0] != 1:
             raise ValueError(f"x: {X.shape[0]} images were given. Pass the features of one image.")
-        name, vector = self._resolve_one(label)
-        M = self._embed(vector[None], "label", None if name is None else (name,))
+        name, M = self._resolve_one(label)
         return X, "label" if name is None else name, M
 
-    def _seen_vectors(self) -> Matrix:
-        """The seen label vectors as the method uses them."""
-        return self._embed(self.label_vectors_[: self.n_seen_], "seen")
+    def _resolve(self, labels: Any) -> tuple[tuple[str, ...], Matrix]:
+        """Names and raw vectors of the labels that a caller asks for."""
+        names, vectors, n_seen = self.label_names_, self.label_vectors_, self.n_seen_
+        words = {"seen": slice(n_seen), "unseen": slice(n_seen, None), "all": slice(None)}
+        if labels is None or (isinstance(labels, str) and labels not in words):
+            raise ValueError(f"labels: {labels!r} was given. Pass one of {listed([*words])}, or a list of names.")
+        if isinstance(labels, str):
+            part = words[labels]
+            if not names[part]:
+                raise ValueError("labels: fit was given no unseen labels. Pass the vectors of some.")
+            return names[part], vectors[part]
+        given = check_labels(labels, "labels", Labels(names, vectors))
+        return given.names or _numbered_names(len(given.vectors)), given.vectors
 
     def _resolve_one(self, label: Any) -> tuple[str | None, Matrix]:
-        """Name (None for a bare vector) and raw vector of a single label."""
+        """Name (None for a bare vector) of a single label, and its embedded vector as a matrix."""
         one = [label] if isinstance(label, str) or np.ndim(label) == 1 else label
         names, vectors = check_labels(one, "label", Labels(self.label_names_, self.label_vectors_))
         if len(vectors) != 1:
             raise ValueError(f"label: {len(vectors)} labels were given. Pass a single name or vector.")
-        return (names[0] if names else None), vectors[0]
+        return (names[0] if names else None), self._embed(vectors, "label", names)
+
+
+def is_dask(values: Any) -> bool:
+    """Whether this is a Dask array or data frame; others have its method too (an xarray of NumPy for one)."""
+    if not hasattr(values, "__dask_graph__"):
+        return False
+    from unseen.cluster import score
+
+    return score.is_dask(values)
 
 
 def seen_places(M: Matrix, seen: Matrix) -> NDArray[np.intp]:
     """Place of each label among the seen ones, or -1: the one rule for which labels are seen.
 
-    Two labels are the same if no entries of their vectors differ by more than 1e-5 of the largest entry of the
-    seen one, since an encoder gives a text the same vector only up to rounding.
-
-    Parameters
-    ----------
-    M : ndarray of shape (n_labels, n_dims)
-        Vectors of any labels.
-    seen : ndarray of shape (n_seen, n_dims)
-        Vectors of the seen labels.
-
-    Returns
-    -------
-    ndarray of shape (n_labels,)
+    Two labels are the same if the entries of their vectors differ by at most 1e-5 of the largest entry of the seen
+    one: an encoder gives a text the same vector only up to rounding.
     """
-    if not len(seen):
-        return np.full(len(M), -1)
-    distances = np.array([np.abs(seen - vector).max(axis=1) for vector in M]).reshape(len(M), len(seen))
+    distances = cdist(M, seen, "chebyshev")
     nearest = distances.argmin(axis=1)
     is_same = distances.min(axis=1) <= SAME * np.abs(seen[nearest]).max(axis=1)
     return np.where(is_same, nearest, -1)

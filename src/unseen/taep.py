@@ -14,9 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from unseen.base import Matrix, TrainingProblem, ZeroShotTagger
+from unseen.base import Matrix, TrainingProblem, ZeroShotTagger, is_dask
 from unseen.cluster.fit import ClusterDual, Parts, spread
-from unseen.cluster.score import is_dask, known_rows
+from unseen.cluster.score import known_rows
 from unseen.explanation import Explanation, Part
 from unseen.solvers.dual import DualProblem, LocalDual, TrainingImages
 from unseen.solvers.projection import (
@@ -47,9 +47,9 @@ class TAEP(ZeroShotTagger):
 
     Parameters
     ----------
-    rank : int, optional
-        Trace of P: the rank r of the paper's U, which has orthonormal columns. None takes the number of seen
-        labels, or of dimensions if there are fewer.
+    rank : int or float, optional
+        Trace of P: the rank r of the paper's U, which has orthonormal columns. A float in (0, 1] is a share of the
+        number of seen labels (at least 1 label); None is 1.0, all of them, or of the dimensions if there are fewer.
     beta : float, default=10.0
         Weight of |V|^2; the losses are summed over the images, as in the paper.
     gamma, lam : float, default=0.1
@@ -135,7 +135,7 @@ class TAEP(ZeroShotTagger):
 
     def __init__(
         self,
-        rank: int | None = None,
+        rank: float | None = None,
         beta: float = 10.0,
         gamma: float = 0.1,
         lam: float = 0.1,
@@ -264,11 +264,7 @@ class TAEP(ZeroShotTagger):
         check_number(self.tol, "tol", strict=True)
         check_count(self.max_iter, "max_iter")
         n_seen, n_dims = problem.seen.shape
-        rank = min(n_seen, n_dims) if self.rank is None else check_count(self.rank, "rank")
-        if rank > n_dims:
-            raise ValueError(
-                f"rank: {rank} is more than the {n_dims} dimensions of the label vectors. Pass at most {n_dims}."
-            )
+        rank = _check_rank(self.rank, n_seen, n_dims)
         basis, C = _span(np.vstack([problem.seen, problem.unseen]))
         null = n_dims - C.shape[1]
         n_images = images.annotated_weight if scaling == "scale-free" else None
@@ -306,9 +302,9 @@ class TAEP(ZeroShotTagger):
         fit = solve_convex(task, duals, start=start, **options)
         return round_to_rank(task, fit, tol=self.tol) if solver == "rounded" else fit
 
-    def _check_data(self, X: Any, Y: Any) -> tuple[Any, Annotations]:
+    def _check_data(self, X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Annotations, Matrix | None]:
         if check_choice(self.engine, "engine", ("local", "dask")) == "local" and not is_dask(X):
-            return super()._check_data(X, Y.compute() if is_dask(Y) else Y)
+            return super()._check_data(X, Y.compute() if is_dask(Y) else Y, sample_weight)
         if check_choice(self.memory, "memory", ("full", "low")) == "low":
             raise ValueError(
                 "memory: 'low' keeps X in a file of this machine, but engine='dask' puts it on the workers. Pass "
@@ -323,7 +319,8 @@ class TAEP(ZeroShotTagger):
             validate_data(self, names, reset=True, skip_check_array=True)
         else:
             X = self._check_images(X, reset=True)
-        return spread(X, Y, normalize=self.normalize_, part_size=check_count(self.part_size, "part_size"))
+        part_size = check_count(self.part_size, "part_size")
+        return *spread(X, Y, normalize=self.normalize_, part_size=part_size), None
 
     def _scorer(self) -> Self:
         scorer = super()._scorer()
@@ -374,6 +371,17 @@ class TAEP(ZeroShotTagger):
         product = np.asarray(X @ weights.astype(X.dtype), dtype=np.float64)
         product *= row_scale(X, self.normalize_)[:, None]
         return product
+
+
+def _check_rank(rank: Any, n_seen: int, n_dims: int) -> int:
+    """Number that ``rank`` stands for: itself, or a share of the seen labels."""
+    if rank is None or isinstance(rank, float | np.floating):
+        share = 1.0 if rank is None else check_number(rank, "rank", high=1.0, strict=True)
+        return min(max(round(share * n_seen), 1), n_dims)
+    number = check_count(rank, "rank")
+    if number > n_dims:
+        raise ValueError(f"rank: {rank} was given. Pass at most {n_dims}, the dimensions of the label vectors.")
+    return number
 
 
 def _n_threads(n_jobs: int | None) -> int:

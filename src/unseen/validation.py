@@ -21,167 +21,15 @@ FloatMatrix = NDArray[np.floating[Any]]
 MOST_LISTED = 5  # items that a message shows
 
 
-class Targets(NamedTuple):
-    """The truth as two boolean matrices; ``known`` is None when every entry is known."""
-
-    relevant: BoolMatrix
-    known: BoolMatrix | None
-
-    def counted(self, entries: BoolMatrix) -> BoolMatrix:
-        """``entries`` without those whose truth is unknown."""
-        return entries if self.known is None else entries & self.known
-
-    def n_known(self, axis: int) -> NDArray[np.intp]:
-        """Number of known entries along ``axis``."""
-        n_images, n_labels = self.relevant.shape
-        if self.known is None:
-            size, count = (n_labels, n_images) if axis == 0 else (n_images, n_labels)
-            return np.full(size, count, dtype=np.intp)
-        counts: NDArray[np.intp] = self.known.sum(axis=axis)
-        return counts
+def listed(items: Sequence[Any]) -> str:
+    """Show the first few items in a message."""
+    more = f" and {len(items) - MOST_LISTED} more" if len(items) > MOST_LISTED else ""
+    return ", ".join(map(repr, items[:MOST_LISTED])) + more
 
 
-def check_matrix(values: ArrayLike, name: str) -> NDArray[Any]:
-    """``values`` as a non-empty 2-D numeric array; nothing is copied when it already is one."""
-    if issparse(values):
-        raise ValueError(f"{name}: a sparse matrix was given. Pass {name}.toarray().")
-    matrix = np.asarray(values)
-    if matrix.ndim != 2:
-        raise ValueError(
-            f"{name}: expected a matrix (n_images, n_labels), got an array of shape {matrix.shape}. "
-            f"Reshape a single image to (1, n_labels)."
-        )
-    if matrix.size == 0:
-        raise ValueError(f"{name}: empty, its shape is {matrix.shape}. Pass at least one image and one label.")
-    if matrix.dtype.kind not in "biuf":
-        raise ValueError(f"{name}: expected numbers, got dtype {matrix.dtype}. Convert it to float first.")
-    return matrix
-
-
-def check_targets(values: ArrayLike, name: str = "Y_true", *, need_positive: bool = True) -> Targets:
-    """Split a matrix of {0, 1, NaN} into what is relevant and what is known."""
-    matrix = check_matrix(values, name)
-    relevant = matrix.astype(np.bool_, copy=False) if matrix.dtype == np.bool_ else matrix == 1
-    known = None
-    if matrix.dtype.kind == "f":
-        unknown = np.isnan(matrix)
-        known = ~unknown if unknown.any() else None
-    _refuse_other_values(matrix, relevant, known, name)
-    if need_positive and not relevant.any():
-        raise ValueError(
-            f"{name}: none of its {matrix.size} entries is positive, so there is nothing to learn or "
-            f"to measure. Pass data with at least one positive."
-        )
-    return Targets(relevant, known)
-
-
-def _refuse_other_values(matrix: NDArray[Any], relevant: BoolMatrix, known: BoolMatrix | None, name: str) -> None:
-    valid = relevant | (matrix == 0)
-    if known is not None:
-        valid |= ~known
-    if not valid.all():
-        found = ", ".join(f"{value:g}" for value in np.unique(matrix[~valid])[:3])
-        raise ValueError(
-            f"{name}: values other than 0, 1 and NaN were given ({found}). "
-            f"Write 1 for present, 0 for absent, NaN for unknown."
-        )
-
-
-class Annotations(NamedTuple):
-    """What the training images are annotated with, as targets 1 (shown), -1 (not shown) and 0 (unknown)."""
-
-    T: NDArray[np.int8]
-    names: tuple[str, ...] | None
-    classes: NDArray[Any] | None  # when Y is a vector with one class an image
-
-
-def check_annotations(Y: Any, n_images: int) -> Annotations:
-    """Read the Y of a fit: a matrix of {0, 1, NaN}, or a vector of classes."""
-    if Y is None:
-        raise ValueError("Y: fit requires y to be passed, but the target y is None. Pass one row an image.")
-    names = axis_names(Y.columns, "Y") if hasattr(Y, "columns") else None
-    try:
-        matrix = as_matrix(Y)
-    except ValueError as error:
-        raise ValueError(f"Y: cannot be read as a matrix ({error}). Pass rows of equal length.") from None
-    if matrix.shape[:1] != (n_images,):
-        raise ValueError(
-            f"Y: inconsistent with X, its shape is {matrix.shape} for {n_images} images. Pass one row an image."
-        )
-    if matrix.ndim == 1 or (matrix.shape[1:] == (1,) and not _is_indicator(matrix)):
-        return _annotations_of_classes(column_or_1d(matrix, warn=True))
-    relevant, known = check_targets(matrix, "Y")
-    T = np.where(np.ascontiguousarray(relevant), np.int8(1), np.int8(-1))
-    if known is not None:
-        T[~known] = 0
-    return Annotations(T, names, None)
-
-
-def refuse_other_order(X: Any, Y: Any) -> None:
-    """Raise a ValueError if X and Y are data frames of the same rows in another order."""
-    if not (hasattr(X, "loc") and hasattr(Y, "loc")) or len(X) != len(Y) or X.index.equals(Y.index):
-        return
-    if X.index.is_unique and X.index.sort_values().equals(Y.index.sort_values()):
-        raise ValueError("Y: its rows are those of X in another order, by their index. Pass Y.loc[X.index].")
-
-
-def as_matrix(Y: Any) -> NDArray[Any]:
-    """``Y`` as an array; the missing values of pandas' own types become NaN."""
-    if issparse(Y):
-        return np.asarray(Y.toarray())
-    matrix = np.asarray(Y)
-    numbers = hasattr(Y, "columns") and all(getattr(dtype, "kind", "O") in "biuf" for dtype in Y.dtypes)
-    if matrix.dtype == object and numbers:
-        return np.asarray(Y.to_numpy(dtype=np.float64, na_value=np.nan))
-    return matrix
-
-
-def _annotations_of_classes(y: NDArray[Any]) -> Annotations:
-    """One label a class, or a single label for the second of two classes."""
-    assert_all_finite(y, input_name="Y")
-    check_classification_targets(y)
-    classes = np.unique(y)
-    if len(classes) < 2:
-        raise ValueError(
-            f"Y: a vector with only one class ({classes[0]!r}) was given; there is nothing to learn. "
-            f"Pass at least two classes, or an indicator matrix."
-        )
-    positive = classes[1:] if len(classes) == 2 else classes
-    T = np.where(y[:, None] == positive, np.int8(1), np.int8(-1))
-    return Annotations(T, tuple(map(str, positive)), classes)
-
-
-def _is_indicator(matrix: NDArray[Any]) -> bool:
-    return matrix.dtype.kind in "biuf" and bool(np.all((matrix == 0) | (matrix == 1) | (matrix != matrix)))
-
-
-def check_scores(values: ArrayLike, name: str = "scores") -> FloatMatrix:
-    """``values`` as a finite floating-point matrix; float32 stays float32."""
-    matrix = check_matrix(values, name)
-    scores: FloatMatrix = matrix if matrix.dtype.kind == "f" else matrix.astype(np.float64)
-    n_bad = scores.size - np.count_nonzero(np.isfinite(scores))
-    if n_bad:
-        raise ValueError(f"{name}: {n_bad} entries are NaN or infinite. Give every label a finite score.")
-    return scores
-
-
-def check_predictions(values: ArrayLike, name: str = "Y_pred") -> BoolMatrix:
-    """``values`` as a boolean matrix; a prediction is never unknown."""
-    relevant, known = check_targets(values, name, need_positive=False)
-    if known is not None:
-        raise ValueError(
-            f"{name}: {np.count_nonzero(~known)} entries are NaN. Only Y_true may be unknown; predict 0 or 1."
-        )
-    return relevant
-
-
-def check_same_shape(truth: NDArray[Any], other: NDArray[Any], name: str) -> None:
-    """Refuse two matrices that do not speak of the same images and labels."""
-    if truth.shape != other.shape:
-        raise ValueError(
-            f"{name}: its shape {other.shape} differs from the shape {truth.shape} of Y_true. "
-            f"Pass one row for each image and one column for each label of Y_true."
-        )
+def counted(number: int, noun: str) -> str:
+    """Write how many there are: ``1 image``, ``2,000 images``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def check_count(value: Any, name: str, *, low: int = 1) -> int:
@@ -207,19 +55,201 @@ def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
     return value
 
 
+def check_flag(value: Any, name: str) -> bool:
+    """``value`` as True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name}: {value!r} was given. Pass True or False.")
+    return bool(value)
+
+
+def check_generator(random_state: Any) -> np.random.Generator:
+    """A generator for whatever scikit-learn accepts as ``random_state``."""
+    try:
+        return np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    except ValueError:
+        message = f"random_state: {random_state!r} was given. Pass an integer, a RandomState or None."
+        raise ValueError(message) from None
+
+
+def check_matrix(values: ArrayLike, name: str) -> NDArray[Any]:
+    """``values`` as a non-empty 2-D numeric array; nothing is copied when it already is one."""
+    if issparse(values):
+        raise ValueError(f"{name}: a sparse matrix was given. Pass {name}.toarray().")
+    matrix = np.asarray(values)
+    if matrix.ndim != 2:
+        raise ValueError(f"{name}: its shape is {matrix.shape}. Pass a matrix (n_images, n_labels).")
+    if matrix.size == 0:
+        raise ValueError(f"{name}: its shape is {matrix.shape}. Pass at least one image and one label.")
+    if matrix.dtype.kind not in "biuf":
+        raise ValueError(f"{name}: its dtype is {matrix.dtype}. Pass numbers.")
+    return matrix
+
+
+class Targets(NamedTuple):
+    """The truth as two boolean matrices; ``known`` is None when every entry is known."""
+
+    relevant: BoolMatrix
+    known: BoolMatrix | None
+
+    def counted(self, entries: BoolMatrix) -> BoolMatrix:
+        """``entries`` without those whose truth is unknown."""
+        return entries if self.known is None else entries & self.known
+
+    def n_known(self, axis: int) -> NDArray[np.intp]:
+        """Number of known entries along ``axis``."""
+        n_images, n_labels = self.relevant.shape
+        if self.known is None:
+            size, count = (n_labels, n_images) if axis == 0 else (n_images, n_labels)
+            return np.full(size, count, dtype=np.intp)
+        counts: NDArray[np.intp] = self.known.sum(axis=axis)
+        return counts
+
+
+def check_targets(values: ArrayLike, name: str = "Y_true", *, need_positive: bool = True) -> Targets:
+    """Split a matrix of {0, 1, NaN} into what is relevant and what is known."""
+    matrix = check_matrix(values, name)
+    relevant: BoolMatrix = matrix == 1
+    known: BoolMatrix = matrix == matrix
+    valid = relevant | (matrix == 0) | ~known
+    if not valid.all():
+        found = ", ".join(f"{value:g}" for value in np.unique(matrix[~valid])[:3])
+        raise ValueError(f"{name}: {found} was given. Write 1 for present, 0 for absent, NaN for unknown.")
+    if need_positive and not relevant.any():
+        raise ValueError(f"{name}: none of its {matrix.size} entries is positive. Pass data with at least one.")
+    return Targets(relevant, None if known.all() else known)
+
+
+def check_scores(values: ArrayLike, name: str = "scores") -> FloatMatrix:
+    """``values`` as a finite floating-point matrix; float32 stays float32."""
+    matrix = check_matrix(values, name)
+    scores: FloatMatrix = matrix if matrix.dtype.kind == "f" else matrix.astype(np.float64)
+    n_bad = scores.size - np.count_nonzero(np.isfinite(scores))
+    if n_bad:
+        raise ValueError(f"{name}: {n_bad} entries are NaN or infinite. Give every label a finite score.")
+    return scores
+
+
+def check_predictions(values: ArrayLike, name: str = "Y_pred") -> BoolMatrix:
+    """``values`` as a boolean matrix; a prediction is never unknown."""
+    relevant, known = check_targets(values, name, need_positive=False)
+    if known is not None:
+        raise ValueError(f"{name}: {np.count_nonzero(~known)} entries are NaN. Predict 0 or 1.")
+    return relevant
+
+
+def check_same_shape(truth: NDArray[Any], other: NDArray[Any], name: str) -> None:
+    """Refuse two matrices that are not about the same images and labels."""
+    if truth.shape != other.shape:
+        raise ValueError(f"{name}: its shape is {other.shape}. Pass the shape {truth.shape} of Y_true.")
+
+
+class Annotations(NamedTuple):
+    """What the training images are annotated with: targets, names of the labels, classes of a vector Y."""
+
+    T: NDArray[np.int8]
+    names: tuple[str, ...] | None
+    classes: NDArray[Any] | None
+
+
+def check_annotations(Y: Any, n_images: int, names: tuple[str, ...] | None = None) -> Annotations:
+    """Read annotations: a matrix of {0, 1, NaN}, lists of tags (see `tag_matrix`), or a vector of classes."""
+    if Y is None:
+        raise ValueError("Y: fit requires y to be passed, but the target y is None. Pass one row per image.")
+    columns = axis_names(Y.columns, "Y") if hasattr(Y, "columns") else None
+    if are_tag_lists(Y):
+        Y, columns = tag_matrix(Y, names)
+    try:
+        matrix = as_matrix(Y)
+    except ValueError as error:
+        raise ValueError(f"Y: not a matrix ({error}). Pass rows of equal length.") from None
+    if matrix.shape[:1] != (n_images,):
+        raise ValueError(
+            f"Y: inconsistent with X: shape {matrix.shape} for {n_images} images. Pass one row per image."
+        )
+    if matrix.ndim == 1 or (matrix.shape[1:] == (1,) and not _is_indicator(matrix)):
+        return _annotations_of_classes(column_or_1d(matrix, warn=True))
+    return Annotations(as_targets(matrix), columns, None)
+
+
+def as_targets(Y: ArrayLike, *, need_positive: bool = True) -> NDArray[np.int8]:
+    """A matrix of {0, 1, NaN} as targets 1, -1 and 0."""
+    relevant, known = check_targets(Y, "Y", need_positive=need_positive)
+    T = np.where(np.ascontiguousarray(relevant), np.int8(1), np.int8(-1))
+    if known is not None:
+        T[~known] = 0
+    return T
+
+
+def refuse_other_order(X: Any, Y: Any) -> None:
+    """Raise a ValueError if X and Y are data frames of the same rows in another order."""
+    if not (hasattr(X, "loc") and hasattr(Y, "loc")) or len(X) != len(Y) or X.index.equals(Y.index):
+        return
+    if X.index.is_unique and X.index.sort_values().equals(Y.index.sort_values()):
+        raise ValueError("Y: its rows are those of X in another order, by their index. Pass Y.loc[X.index].")
+
+
+def are_tag_lists(Y: Any) -> bool:
+    """Whether Y holds one collection of strings per image: a list of lists, or an array or series of lists."""
+    if not isinstance(Y, list | tuple) and (getattr(Y, "dtype", np.dtype(int)).kind != "O" or Y.ndim != 1):
+        return False
+    if not all(isinstance(row, list | tuple | set | frozenset) for row in Y):
+        return False
+    return any(map(len, Y)) and all(isinstance(tag, str) for row in Y for tag in row)
+
+
+def tag_matrix(lists: Any, names: tuple[str, ...] | None = None) -> tuple[NDArray[np.int8], tuple[str, ...]]:
+    """Lists of tags as a matrix of {0, 1} and its column names: ``names``, or the sorted distinct tags."""
+    rows = [[tag.strip() for tag in row] for row in lists]
+    distinct = sorted({tag for row in rows for tag in row})
+    names = check_names(distinct, "Y") if names is None else names
+    places = {name: column for column, name in enumerate(names)}
+    find_names(distinct, places, "Y", "Pass their vectors in seen too, or leave these tags out.")
+    Y = np.zeros((len(rows), len(names)), dtype=np.int8)
+    for i, row in enumerate(rows):
+        Y[i, [places[tag] for tag in row]] = 1
+    return Y, names
+
+
+def as_matrix(Y: Any) -> NDArray[Any]:
+    """``Y`` as an array; the missing values of pandas' own types become NaN."""
+    if issparse(Y):
+        return np.asarray(Y.toarray())
+    array = np.asarray(Y)
+    numbers = hasattr(Y, "columns") and all(getattr(dtype, "kind", "O") in "biuf" for dtype in Y.dtypes)
+    if array.dtype == object and numbers:
+        return np.asarray(Y.to_numpy(dtype=np.float64, na_value=np.nan))
+    return array
+
+
+def _annotations_of_classes(y: NDArray[Any]) -> Annotations:
+    """One label per class, or a single label for the second of two classes."""
+    assert_all_finite(y, input_name="Y")
+    check_classification_targets(y)
+    classes = np.unique(y)
+    if len(classes) < 2:
+        raise ValueError(f"Y: a vector with only one class ({classes[0]!r}) was given. Pass at least two classes.")
+    positive = classes[1:] if len(classes) == 2 else classes
+    T = np.where(y[:, None] == positive, np.int8(1), np.int8(-1))
+    return Annotations(T, tuple(map(str, positive)), classes)
+
+
+def _is_indicator(matrix: NDArray[Any]) -> bool:
+    return matrix.dtype.kind in "biuf" and bool(np.all((matrix == 0) | (matrix == 1) | (matrix != matrix)))
+
+
 class Labels(NamedTuple):
-    """Label vectors, one a row, with their names if they have any."""
+    """Label vectors, one per row, with their names if they have any."""
 
     names: tuple[str, ...] | None
-    vectors: NDArray[np.float64]
+    vectors: Matrix
 
 
 def check_labels(labels: Any, argument: str, known: Labels | None = None) -> Labels:
     """Read labels in any form a caller may hold.
 
-    A mapping of names to vectors, an object with ``names`` and ``vectors`` (a LabelSpace), a data frame with a
-    vector a row (its index are the names, if it holds strings), a matrix with a vector a row, or, of ``known``
-    labels, their names alone.
+    A mapping of names to vectors, an object with ``names`` and ``vectors`` (a LabelSpace), a data frame with one
+    vector per row (its index holds the names, if they are strings), a matrix with one vector per row, or the names
+    alone of labels that are ``known``.
     """
     names: tuple[str, ...] | None
     vectors: Any
@@ -232,7 +262,12 @@ def check_labels(labels: Any, argument: str, known: Labels | None = None) -> Lab
     elif hasattr(labels, "names") and hasattr(labels, "vectors"):
         names, vectors = check_names(labels.names, argument), labels.vectors
     elif _are_names(labels):
-        return _known_labels(check_names(labels, argument), argument, known)
+        names = check_names(labels, argument)
+        if known is None:
+            raise ValueError(f"{argument}: names without vectors were given. Pass {{name: vector}}.")
+        rows = {name: i for i, name in enumerate(known.names or ())}
+        advice = "Pass names given to fit, or {name: vector}."
+        vectors = known.vectors[find_names(names, rows, argument, advice)]
     else:
         names, vectors = None, labels
     return Labels(names, check_vectors(vectors, argument, names))
@@ -243,17 +278,6 @@ def _are_names(labels: Any) -> bool:
     if not isinstance(labels, Collection) or isinstance(labels, Set) or getattr(labels, "ndim", 1) != 1:
         return False
     return len(labels) > 0 and all(isinstance(name, str) for name in labels)
-
-
-def _known_labels(names: tuple[str, ...], argument: str, known: Labels | None) -> Labels:
-    if known is None or known.names is None:
-        raise ValueError(
-            f"{argument}: names without vectors were given. Pass a vector for each label, "
-            f"for example as {{name: vector}}."
-        )
-    advice = "Pass names given to fit, or the vectors too, for example as {name: vector}."
-    rows = {name: i for i, name in enumerate(known.names)}
-    return Labels(names, known.vectors[find_names(names, rows, argument, advice)])
 
 
 def axis_names(axis: Any, argument: str) -> tuple[str, ...] | None:
@@ -275,36 +299,24 @@ def check_names(names: Iterable[Any], argument: str) -> tuple[str, ...]:
     checked = tuple(str(name).strip() for name in given)
     repeated = [name for name, count in Counter(checked).items() if count > 1]
     if repeated:
-        raise ValueError(
-            f"{argument}: {listed(repeated)} given more than once. Give every label a name of its own."
-        )
+        raise ValueError(f"{argument}: {listed(repeated)} given more than once. Give every label its own name.")
     return checked
 
 
-def check_vectors(vectors: Any, argument: str, names: tuple[str, ...] | None = None) -> NDArray[np.float64]:
-    """``vectors`` as a finite float64 matrix with a row a label (a row a name if names are given)."""
+def check_vectors(vectors: Any, argument: str, names: tuple[str, ...] | None = None) -> Matrix:
+    """``vectors`` as a finite float64 matrix with one row per label (per name if names are given)."""
     try:
         # In C order whatever it came from: the bits of a product depend on it.
         matrix = np.asarray(vectors, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{argument}: cannot be read as a matrix of numbers ({error}). "
-            f"Pass one vector a label, all of equal length."
-        ) from None
+        raise ValueError(f"{argument}: not a matrix of numbers ({error}). Pass vectors of equal length.") from None
     if matrix.ndim != 2 or matrix.size == 0:
-        raise ValueError(
-            f"{argument}: expected a matrix of shape (n_labels, n_dims), got shape {matrix.shape}. "
-            f"Pass one vector a label, as a row."
-        )
+        raise ValueError(f"{argument}: its shape is {matrix.shape}. Pass one vector per label, as a row.")
     if names is not None and len(matrix) != len(names):
-        raise ValueError(
-            f"{argument}: {len(matrix)} vectors were given for {len(names)} names. Pass one vector a name."
-        )
+        raise ValueError(f"{argument}: {len(matrix)} vectors for {len(names)} names. Pass one vector per name.")
     broken = ~np.isfinite(matrix).all(axis=1)
     if broken.any():
-        raise ValueError(
-            f"{argument}: NaN or infinite values in {which_vectors(broken, names)}. Pass finite vectors only."
-        )
+        raise ValueError(f"{argument}: NaN or infinity in {which_vectors(broken, names)}. Pass finite vectors.")
     return matrix
 
 
@@ -325,68 +337,35 @@ def find_names(names: Iterable[Any], rows: Mapping[str, int], argument: str, adv
             for name in unknown[:MOST_LISTED]
         ]
         more = f"; and {len(unknown) - MOST_LISTED} more" if len(unknown) > MOST_LISTED else ""
-        raise ValueError(
-            f"{argument}: {len(unknown)} unknown {'label' if len(unknown) == 1 else 'labels'}: "
-            f"{'; '.join(hints)}{more}. {advice}"
-        )
+        what = counted(len(unknown), "unknown label")
+        raise ValueError(f"{argument}: {what}: {'; '.join(hints)}{more}. {advice}")
     return [rows[name] for name in names]
 
 
-def check_relations(relations: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
+def check_relations(relations: Any, names: tuple[str, ...]) -> Matrix:
     """``relations`` as a symmetric, non-negative matrix over the named labels, in their order.
 
-    A data frame that carries names on both axes is put into this order; an object with a ``matrix`` stands for it.
+    Relations that carry names, an object with ``names`` and a ``matrix`` or a data frame, are put into this order
+    and may cover more labels.
     """
+    rows = columns = getattr(relations, "names", None)
+    if hasattr(relations, "columns"):
+        rows, columns = (axis_names(axis, "relations") for axis in (relations.index, relations.columns))
     relations = getattr(relations, "matrix", relations)
-    relations = relations.toarray() if issparse(relations) else relations
-    rows, columns = (axis_names(getattr(relations, axis, ()), "relations") for axis in ("index", "columns"))
     try:
-        R = np.asarray(relations, dtype=np.float64)
+        R = np.asarray(relations.toarray() if issparse(relations) else relations, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"relations: cannot be read as a matrix of numbers ({error}).") from None
-    if R.shape != (len(names), len(names)):
-        raise ValueError(
-            f"relations: its shape is {R.shape}. Pass a ({len(names)}, {len(names)}) matrix over the seen labels "
-            f"followed by the unseen ones."
-        )
+        raise ValueError(f"relations: not a matrix of numbers ({error}).") from None
     if rows is not None and columns is not None:
-        advice = "Name its rows and columns as the labels are."
-        R = R[np.ix_(*(find_names(names, {name: i for i, name in enumerate(axis)}, "relations", advice)
-                       for axis in (rows, columns)))]  # fmt: skip
+        advice = "Name the labels of relations as those of fit, or pass the matrix alone."
+        places = ({name: i for i, name in enumerate(axis)} for axis in (rows, columns))
+        R = R[np.ix_(*(find_names(names, place, "relations", advice) for place in places))]
+    if R.shape != (len(names), len(names)):
+        raise ValueError(f"relations: its shape is {R.shape}. Pass one row for each of {len(names)} labels.")
     if not np.isfinite(R).all():
         raise ValueError("relations: some entries are NaN or infinite. Write 0 for labels with nothing in common.")
     if R.min() < 0.0:
-        raise ValueError(
-            f"relations: the smallest entry is {R.min():g}. Relations are similarities: pass values >= 0."
-        )
+        raise ValueError(f"relations: the smallest entry is {R.min():g}. Pass similarities, which are >= 0.")
     if not np.allclose(R, R.T, rtol=1e-6, atol=1e-12):
         raise ValueError("relations: not symmetric. Pass (R + R.T) / 2 if that is what you mean.")
     return 0.5 * (R + R.T)
-
-
-def check_flag(value: Any, name: str) -> bool:
-    """``value`` as True or False; nothing else will do."""
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name}: {value!r} was given. Pass True or False.")
-    return bool(value)
-
-
-def check_generator(random_state: Any) -> np.random.Generator:
-    """A generator for whatever scikit-learn accepts as ``random_state``."""
-    try:
-        return np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-    except ValueError:
-        raise ValueError(
-            f"random_state: {random_state!r} was given. Pass an integer, a RandomState or None."
-        ) from None
-
-
-def listed(items: Sequence[Any]) -> str:
-    """Show the first few items in a message."""
-    more = f" and {len(items) - MOST_LISTED} more" if len(items) > MOST_LISTED else ""
-    return ", ".join(map(repr, items[:MOST_LISTED])) + more
-
-
-def counted(number: int, noun: str) -> str:
-    """Write how many there are: ``1 image``, ``2,000 images``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -254,8 +254,8 @@ class BackboneKnowledge(ScoredTagger):
         X = self._check_images(x if sp.issparse(x) or hasattr(x, "columns") else np.atleast_2d(np.asarray(x)))
         if X.shape[0] != 1:
             raise ValueError(f"x: {X.shape[0]} images were given. Pass the logits of one image.")
-        name, vector = self._resolve_one(label)
-        spoken = self._affinities(self._embed(vector[None], "label", None if name is None else (name,)))[:, 0]
+        name, M = self._resolve_one(label)
+        spoken = self._affinities(M)[:, 0]
         (_, chunk), *_ = scaled_chunks(X, normalize=False)
         parts = readings(self._logits(chunk), self.temperatures_)[:, 0] * spoken
         sums = parts.sum(axis=1)

@@ -172,8 +172,7 @@ class Combination(ScoredTagger):
         X = self._check_images(x if sp.issparse(x) or hasattr(x, "columns") else np.atleast_2d(np.asarray(x)))
         if X.shape[0] != 1:
             raise ValueError(f"x: {X.shape[0]} images were given. Pass the features of one image.")
-        name, vector = self._resolve_one(label)
-        M = self._embed(vector[None], "label", None if name is None else (name,))
+        name, M = self._resolve_one(label)
         added = [float(part[0, 0]) for part in self._standardised(X, M)]
         is_seen = seen_places(M, self.label_vectors_[: self.n_seen_])[0] >= 0
         weights = (1.0 if is_seen else self.transfer_, self.weight_)
