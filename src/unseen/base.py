@@ -19,6 +19,7 @@ from unseen.explanation import Explanation, Part
 from unseen.validation import (
     Annotations,
     Labels,
+    Targets,
     are_tag_lists,
     check_annotations,
     check_count,
@@ -47,7 +48,7 @@ class TrainingProblem(NamedTuple):
     """What a method learns from: validated images, targets and embedded label vectors."""
 
     X: Any
-    T: NDArray[np.int8]  # 1 = shows the label, -1 = does not, 0 = unknown
+    T: Targets
     seen: Matrix
     unseen: Matrix
     relations: Matrix | None

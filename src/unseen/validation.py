@@ -15,6 +15,7 @@ from sklearn.utils import assert_all_finite, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 Matrix = NDArray[np.float64]
+Targets = NDArray[np.int8]  # 1 = shows the label, -1 = does not, 0 = unknown
 BoolMatrix = NDArray[np.bool_]
 FloatMatrix = NDArray[np.floating[Any]]
 
@@ -85,38 +86,20 @@ def check_matrix(values: ArrayLike, name: str) -> NDArray[Any]:
     return matrix
 
 
-class Targets(NamedTuple):
-    """The truth as two boolean matrices; ``known`` is None when every entry is known."""
-
-    relevant: BoolMatrix
-    known: BoolMatrix | None
-
-    def counted(self, entries: BoolMatrix) -> BoolMatrix:
-        """``entries`` without those whose truth is unknown."""
-        return entries if self.known is None else entries & self.known
-
-    def n_known(self, axis: int) -> NDArray[np.intp]:
-        """Number of known entries along ``axis``."""
-        n_images, n_labels = self.relevant.shape
-        if self.known is None:
-            size, count = (n_labels, n_images) if axis == 0 else (n_images, n_labels)
-            return np.full(size, count, dtype=np.intp)
-        counts: NDArray[np.intp] = self.known.sum(axis=axis)
-        return counts
-
-
-def check_targets(values: ArrayLike, name: str = "Y_true", *, need_positive: bool = True) -> Targets:
-    """Split a matrix of {0, 1, NaN} into what is relevant and what is known."""
+def check_targets(
+    values: ArrayLike, name: str = "Y_true", *, need_positive: bool = True
+) -> tuple[BoolMatrix, BoolMatrix | None]:
+    """Split a matrix of {0, 1, NaN} into what is relevant and what is known; None if all of it is known."""
     matrix = check_matrix(values, name)
     relevant: BoolMatrix = matrix == 1
     known: BoolMatrix = matrix == matrix
     valid = relevant | (matrix == 0) | ~known
     if not valid.all():
         found = ", ".join(f"{value:g}" for value in np.unique(matrix[~valid])[:3])
-        raise ValueError(f"{name}: {found} was given. Write 1 for present, 0 for absent, NaN for unknown.")
+        raise ValueError(f"{name}: values {found} were given. Write 1 for present, 0 for absent, NaN for unknown.")
     if need_positive and not relevant.any():
         raise ValueError(f"{name}: none of its {matrix.size} entries is positive. Pass data with at least one.")
-    return Targets(relevant, None if known.all() else known)
+    return relevant, None if known.all() else known
 
 
 def check_scores(values: ArrayLike, name: str = "scores") -> FloatMatrix:
@@ -146,7 +129,7 @@ def check_same_shape(truth: NDArray[Any], other: NDArray[Any], name: str) -> Non
 class Annotations(NamedTuple):
     """What the training images are annotated with: targets, names of the labels, classes of a vector Y."""
 
-    T: NDArray[np.int8]
+    T: Targets
     names: tuple[str, ...] | None
     classes: NDArray[Any] | None
 
@@ -171,7 +154,7 @@ def check_annotations(Y: Any, n_images: int, names: tuple[str, ...] | None = Non
     return Annotations(as_targets(matrix), columns, None)
 
 
-def as_targets(Y: ArrayLike, *, need_positive: bool = True) -> NDArray[np.int8]:
+def as_targets(Y: ArrayLike, *, need_positive: bool = True) -> Targets:
     """A matrix of {0, 1, NaN} as targets 1, -1 and 0."""
     relevant, known = check_targets(Y, "Y", need_positive=need_positive)
     T = np.where(np.ascontiguousarray(relevant), np.int8(1), np.int8(-1))

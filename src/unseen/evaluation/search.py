@@ -124,8 +124,8 @@ def class_holdout_search(
         raise ValueError(f"estimator: {tagger!r} is not a tagger. Pass one, or a Pipeline that ends in one.")
     refuse_other_order(X, Y)
     (X,) = indexable(X if hasattr(X, "shape") else np.asarray(X))  # sparse becomes CSR
-    T, columns, _ = check_annotations(Y, X.shape[0])
     names, vectors = check_labels(seen, "seen")
+    T, columns, _ = check_annotations(Y, X.shape[0], names)
     if names is not None and columns is not None and names != columns:
         raise ValueError(f"seen: {listed(names)} are not the columns of Y, {listed(columns)}, in their order.")
     if len(vectors) != T.shape[1]:
