@@ -5,9 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import unseen
+from unseen import TAEP, make_tagged_scenes
 
 
 def modules_after(code: str) -> set[str]:
@@ -31,6 +33,22 @@ def test_every_public_name_can_be_had():
 
 def test_importing_unseen_loads_none_of_the_numerical_libraries():
     assert not {"numpy", "scipy", "sklearn", "numba", "matplotlib", "typer"} & modules_after("import unseen")
+
+
+def test_scoring_loads_nothing_that_training_alone_needs(tmp_path):
+    data = make_tagged_scenes(60, 5, n_features=12)
+    model = TAEP(tol=0.1).fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels, data.unseen_labels)
+    model.save(tmp_path / "model")
+    np.save(tmp_path / "X.npy", data.X_test)
+    code = f"""
+import numpy as np, unseen
+model = unseen.ZeroShotTagger.load({str(tmp_path / "model")!r})
+assert type(model) is unseen.TAEP
+model.tag(np.load({str(tmp_path / "X.npy")!r}))
+model.explain(np.load({str(tmp_path / "X.npy")!r})[0], "cat")
+"""
+    needless = {"numba", "sklearn.linear_model", "pandas", "scipy.optimize", "dask"}
+    assert not needless & (modules_after(code) - modules_after("import sklearn.base"))  # which loads some if it can
 
 
 def test_nothing_in_the_package_imports_a_pickler():

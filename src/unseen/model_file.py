@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +26,8 @@ HEADER = "unseen-model"  # the only entry of the metadata, so that equal models 
 VERSION = 1
 # Where a class may come from that is not imported yet, the lightest module first.
 MODULES_OF_TAGGERS = ("unseen.taep", "unseen.ensembles", "unseen.baselines")
+
+_ADVICE = "Pass a file that unseen fit or save wrote."
 
 Model = TypeVar("Model")
 Tensors = dict[str, NDArray[Any]]
@@ -50,10 +52,8 @@ def save(model: Any, path: str | Path, notes: dict[str, Any] | None = None) -> N
     if notes is not None:
         header["notes"] = notes
     for name, kind in unsaved.items():
-        warnings.warn(
-            f"{name}: a {kind} cannot be saved; the loaded model will have None.",
-            stacklevel=3,  # where the model's own save was called
-        )
+        # The level is where the model's own save was called.
+        warnings.warn(f"{name}: a {kind} cannot be saved; the loaded model will have None.", stacklevel=3)
     content = serialize(tensors, metadata={HEADER: json.dumps(header)})
     write_atomically(Path(path), lambda temporary: temporary.write_bytes(content))
 
@@ -76,18 +76,14 @@ def load(path: str | Path, expected_class: type[Model]) -> Model:
     path = Path(path)
     header = _read_header(path)
     if header.get("version") != VERSION:
-        raise ValueError(
-            f"path: {str(path)!r} has model format {header.get('version')}, this version reads {VERSION}. "
-            f"Install the version of unseen that wrote it, or fit the model again."
-        )
+        found = f"{str(path)!r} has model format {header.get('version')}, this version reads {VERSION}"
+        raise ValueError(f"path: {found}. Fit the model again, or install the version of unseen that wrote it.")
     cls = _find_class(header.get("class"), expected_class)
     if cls is None:
-        raise ValueError(
-            f"path: {str(path)!r} holds a {header.get('class')!r}, which is not a {expected_class.__name__} that "
-            f"this program has imported. Load it with its own class."
-        )
+        found = f"{str(path)!r} holds a {header.get('class')!r}, not a known {expected_class.__name__}"
+        raise ValueError(f"path: {found}. Load it with its own class, and import that first.")
     with _reading(path), safe_open(path, framework="numpy") as file:
-        model: Model = _restore_model(header, cls, "", file.get_tensor)
+        model: Model = _Reader(file.get_tensor, cls).model(header, cls, "")
     return model
 
 
@@ -105,21 +101,19 @@ def read_notes(path: str | Path) -> dict[str, Any]:
     """
     notes = _read_header(Path(path)).get("notes", {})
     if not isinstance(notes, dict):
-        raise ValueError(f"path: {str(path)!r} is a damaged model file. Pass one of unseen fit, or of save.")
+        raise ValueError(f"path: {str(path)!r} is damaged. {_ADVICE}")
     return notes
 
 
 def _read_header(path: Path) -> dict[str, Any]:
     if not path.is_file():
-        raise FileNotFoundError(f"path: there is no model file {str(path)!r}. Pass one of unseen fit, or of save.")
+        raise FileNotFoundError(f"path: there is no model file {str(path)!r}. {_ADVICE}")
     with path.open("rb"):  # safetensors calls a file without permission a missing one
         pass
     with _reading(path), safe_open(path, framework="numpy") as file:
         header = json.loads((file.metadata() or {}).get(HEADER, "null"))
     if not isinstance(header, dict):
-        raise ValueError(
-            f"path: {str(path)!r} is a safetensors file, but not a model. Pass one of unseen fit, or of save."
-        )
+        raise ValueError(f"path: {str(path)!r} is a safetensors file, but not a model. {_ADVICE}")
     return header
 
 
@@ -128,10 +122,8 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (SafetensorError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"path: {str(path)!r} is not a model file of unseen, or is damaged "
-            f"({type(error).__name__}: {error}). Pass one of unseen fit, or of save."
-        ) from error
+        found = f"{str(path)!r} is not a model file of unseen, or is damaged ({type(error).__name__}: {error})"
+        raise ValueError(f"path: {found}. {_ADVICE}") from error
 
 
 def _find_class(name: Any, expected: type) -> Any:
@@ -149,9 +141,7 @@ def _find_class(name: Any, expected: type) -> Any:
 
 
 def _is_tagger(value: Any) -> bool:
-    from unseen.base import ZeroShotTagger  # which imports this module
-
-    return isinstance(value, ZeroShotTagger)
+    return hasattr(value, "_saved_params") and not isinstance(value, type)
 
 
 def _is_learned(name: str) -> bool:
@@ -177,23 +167,18 @@ def _describe_model(model: Any, prefix: str, tensors: Tensors, unsaved: dict[str
             params[name] = value if _is_plain(value) else None
             if not _is_plain(value):
                 unsaved[prefix + name] = type(value).__name__
-    state = {}
-    for name, value in sorted(vars(model).items()):
-        if _is_learned(name):
-            is_model = _is_tagger(value)
-            state[name] = (
-                {"model": _describe_model(value, f"{prefix}{name}.", tensors, unsaved)}
-                if is_model
-                else _describe(prefix + name, value, tensors)
-            )
+    learned = sorted((name, value) for name, value in vars(model).items() if _is_learned(name))
+    state = {name: _describe(prefix + name, value, tensors, unsaved) for name, value in learned}
     return {"class": type(model).__name__, "params": params, "state": state}
 
 
-def _describe(name: str, value: Any, tensors: Tensors) -> dict[str, Any]:
-    """JSON entry of a learned attribute; arrays of numbers go to ``tensors``."""
+def _describe(name: str, value: Any, tensors: Tensors, unsaved: dict[str, str]) -> dict[str, Any]:
+    """JSON entry of a learned attribute."""
     value = _plain(value)
     if _is_plain(value):
         return {"json": value}
+    if _is_tagger(value):
+        return {"model": _describe_model(value, f"{name}.", tensors, unsaved)}
     if sp.issparse(value):
         csr = sp.csr_array(value)
         tensors |= {f"{name}.data": csr.data, f"{name}.indices": csr.indices, f"{name}.indptr": csr.indptr}
@@ -217,43 +202,44 @@ def _halved(array: NDArray[Any]) -> NDArray[Any]:
     return half if np.array_equal(half, array) else array
 
 
-def _restore_model(description: dict[str, Any], cls: Any, prefix: str, tensor: Callable[[str], Any]) -> Any:
-    params = {
-        name: _restore_part(value, f"{prefix}{name}.", tensor) if isinstance(value, dict) else value
-        for name, value in description["params"].items()
-    }
-    model = cls(**params)
-    for name, entry in description["state"].items():
-        if not _is_learned(name):
-            raise ValueError(f"{name!r} is not a learned attribute")
-        (kind, value), *_ = entry.items()
+class _Reader(NamedTuple):
+    """Models from descriptions: ``tensor`` reads an array by name, ``cls`` is the class of the whole model."""
+
+    tensor: Callable[[str], Any]
+    cls: Any
+
+    def model(self, description: dict[str, Any], cls: Any, prefix: str) -> Any:
+        params = {
+            name: self.part(value, f"{prefix}{name}.") if isinstance(value, dict) else value
+            for name, value in description["params"].items()
+        }
+        model = cls(**params)
+        for name, entry in description["state"].items():
+            if not _is_learned(name):
+                raise ValueError(f"{name!r} is not a learned attribute")
+            (kind, value), *_ = entry.items()
+            setattr(model, name, self.value(prefix + name, kind, value))
+        return model
+
+    def part(self, description: dict[str, Any], prefix: str) -> Any:
+        # A part may be any tagger: their common base is the last class to have this method.
+        base = [cls for cls in self.cls.__mro__ if hasattr(cls, "_saved_params")][-1]
+        cls = _find_class(description["class"], base)
+        if cls is None:
+            raise ValueError(f"{prefix[:-1]} is a {description['class']!r}, which this program has not imported")
+        return self.model(description, cls, prefix)
+
+    def value(self, name: str, kind: str, value: Any) -> Any:
         if kind == "model":
-            setattr(model, name, _restore_part(value, f"{prefix}{name}.", tensor))
-        else:
-            setattr(model, name, _restore(prefix + name, kind, value, tensor))
-    return model
-
-
-def _restore_part(description: dict[str, Any], prefix: str, tensor: Callable[[str], Any]) -> Any:
-    from unseen.base import ZeroShotTagger
-
-    cls = _find_class(description["class"], ZeroShotTagger)
-    if cls is None:
-        raise ValueError(f"{prefix[:-1]} is a {description['class']!r}, which this program has not imported")
-    return _restore_model(description, cls, prefix, tensor)
-
-
-def _restore(name: str, kind: str, value: Any, tensor: Callable[[str], Any]) -> Any:
-    if kind == "json":
-        return value
-    if kind == "csr":
-        parts = (tensor(f"{name}.data"), tensor(f"{name}.indices"), tensor(f"{name}.indptr"))
-        csr = sp.csr_array(parts, shape=tuple(value))
-        csr.check_format(full_check=True)
-        return csr
-    if kind == "tensor":
-        array = tensor(value)
-        return array.astype(np.float32) if array.dtype == np.float16 else array  # half precision is slow to use
-    if kind == "tuple":
-        return tuple(value)
-    return np.array(value, dtype={"strings": str, "objects": object}[kind])
+            return self.part(value, f"{name}.")
+        if kind == "csr":
+            parts = tuple(self.tensor(f"{name}.{part}") for part in ("data", "indices", "indptr"))
+            csr = sp.csr_array(parts, shape=tuple(value))
+            csr.check_format(full_check=True)
+            return csr
+        if kind == "tensor":
+            array = self.tensor(value)
+            return array.astype(np.float32) if array.dtype == np.float16 else array  # half precision is slow
+        if kind in ("strings", "objects"):
+            return np.array(value, dtype=str if kind == "strings" else object)
+        return {"json": lambda item: item, "tuple": tuple}[kind](value)

@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 from threadpoolctl import threadpool_limits
 
-from unseen.base import Matrix, TrainingProblem, ZeroShotTagger, is_dask
-from unseen.cluster.fit import ClusterDual, Parts, spread
-from unseen.cluster.score import known_rows
+from unseen.base import TrainingProblem, ZeroShotTagger, is_dask
 from unseen.explanation import Explanation, Part
-from unseen.solvers.dual import DualProblem, LocalDual, TrainingImages
-from unseen.solvers.projection import (
-    ProjectionFit,
-    ProjectionProblem,
-    Start,
-    round_to_rank,
-    solve_alternating,
-    solve_convex,
-)
-from unseen.solvers.regulariser import projection_regulariser
 from unseen.solvers.rows import Rows, is_mapped_matrix, read_chunks, row_scale
-from unseen.validation import Annotations, check_choice, check_count, check_flag, check_generator, check_number
+from unseen.validation import (
+    Annotations,
+    Matrix,
+    check_choice,
+    check_count,
+    check_flag,
+    check_generator,
+    check_number,
+)
+
+if TYPE_CHECKING:
+    # Imported where they are used: scoring needs neither the solvers, which load numba, nor Dask.
+    from unseen.solvers.dual import DualProblem
+    from unseen.solvers.projection import ProjectionFit, ProjectionProblem, Start
 
 
 class TAEP(ZeroShotTagger):
@@ -49,7 +50,7 @@ class TAEP(ZeroShotTagger):
     ----------
     rank : int or float, optional
         Trace of P: the rank r of the paper's U, which has orthonormal columns. A float in (0, 1] is a share of the
-        number of seen labels (at least 1 label); None is 1.0, all of them, or of the dimensions if there are fewer.
+        number of seen labels, at least 1; None is 1.0. Never more than the number of dimensions.
     beta : float, default=10.0
         Weight of |V|^2; the losses are summed over the images, as in the paper.
     gamma, lam : float, default=0.1
@@ -99,9 +100,8 @@ class TAEP(ZeroShotTagger):
     dual_gap_ : float
         ``objective_ - lower_bound_``: the certificate.
     relative_gap_ : float
-        ``dual_gap_`` relative to the objective; or to its part without H and A, if that is smaller; or to a tenth
-        of that part or a hundredth of the loss of a model that says nothing, if these are larger: no objective
-        near zero asks for more digits than there are.
+        ``dual_gap_ / max(min(abs(objective_), data), 0.1 * data, 0.01 * n_sides)``, with data the objective
+        without H and A, and n_sides the number (or weight) of non-empty sides of the losses.
     objective_trace_ : ndarray
         Objective after each iteration over P; with the convex solver it never rises (but for rounding).
     n_iter_, n_epochs_ : int
@@ -172,6 +172,31 @@ class TAEP(ZeroShotTagger):
         self.warm_start = warm_start
         self.verbose = verbose
 
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        seen: Any = None,
+        unseen: Any = None,
+        relations: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from annotated images.
+
+        Parameters
+        ----------
+        X, Y, seen, unseen, relations
+            As in `ZeroShotTagger.fit`.
+        sample_weight : array-like of shape (n_images,), optional
+            Weights of the images' losses: an image of weight 2 counts as two, one of weight 0 as none.
+
+        Returns
+        -------
+        self
+            A fit that fails or is interrupted leaves the earlier fit as it was.
+        """
+        return self._fit_or_restore(X, Y, seen, unseen, relations, sample_weight)
+
     def explain(self, x: ArrayLike, label: Any, X_train: Any = None) -> Explanation:
         """Split the score of one image for one label into exact contributions.
 
@@ -202,8 +227,7 @@ class TAEP(ZeroShotTagger):
         sizes = abs(threshold) + float(np.abs(self._seen_parts(X, M)).sum())
         if abs(why.offset + threshold) > 1e-3 * sizes:
             raise ValueError(
-                "X_train: the contributions of these images do not sum to the score. Pass the features given to "
-                "fit, all of them and in the same order."
+                "X_train: their parts do not sum to the score. Pass the features given to fit, in order."
             )
         return why
 
@@ -219,9 +243,9 @@ class TAEP(ZeroShotTagger):
         """Contribution of each training image that has one."""
         training = self._check_images(X_train)
         if training.shape[0] != self.duals_.shape[0]:
+            n_images = self.duals_.shape[0]
             raise ValueError(
-                f"X_train: {training.shape[0]} images, but the model was fitted on {self.duals_.shape[0]}. "
-                f"Pass the features given to fit."
+                f"X_train: {training.shape[0]} images. Pass the features of the {n_images} given to fit."
             )
         weights = self.duals_ @ self._closeness(M) / self.beta_
         support = np.flatnonzero(weights)
@@ -256,7 +280,10 @@ class TAEP(ZeroShotTagger):
         self, problem: TrainingProblem, rng: np.random.Generator
     ) -> tuple[ProjectionProblem, Matrix, DualProblem]:
         """The problem in coordinates of the span of the label vectors, the basis of that span, and the duals."""
-        images = self._training_images(problem)
+        from unseen.solvers.dual import LocalDual, TrainingImages
+        from unseen.solvers.projection import ProjectionProblem
+        from unseen.solvers.regulariser import projection_regulariser
+
         beta = check_number(self.beta, "beta", strict=True)
         scaling = check_choice(self.scaling, "scaling", ("scale-free", "paper"))
         most = 1e6 if scaling == "scale-free" else 1e12  # beyond, the regulariser is all there is
@@ -265,20 +292,22 @@ class TAEP(ZeroShotTagger):
         check_count(self.max_iter, "max_iter")
         n_seen, n_dims = problem.seen.shape
         rank = _check_rank(self.rank, n_seen, n_dims)
+        duals: DualProblem
+        if hasattr(problem.X, "futures"):
+            from unseen.cluster.fit import ClusterDual
+
+            images, duals = problem.X, ClusterDual(problem.X, beta, rng)
+        else:
+            rows = Rows(problem.X, row_scale(problem.X, self.normalize_), _n_threads(self.n_jobs))
+            images = TrainingImages(rows, problem.T, problem.weights)
+            duals = LocalDual(images, beta, rng)
         basis, C = _span(np.vstack([problem.seen, problem.unseen]))
         null = n_dims - C.shape[1]
         n_images = images.annotated_weight if scaling == "scale-free" else None
         B = projection_regulariser(
             C, n_seen, problem.relations, gamma=gamma, lam=lam, rank=rank, null=null, n_images=n_images
         )
-        duals = ClusterDual(images, beta, rng) if isinstance(images, Parts) else LocalDual(images, beta, rng)
         return ProjectionProblem(C[:n_seen], B, beta, rank, null), basis, duals
-
-    def _training_images(self, problem: TrainingProblem) -> TrainingImages | Parts:
-        if isinstance(problem.X, Parts):
-            return problem.X
-        rows = Rows(problem.X, row_scale(problem.X, self.normalize_), _n_threads(self.n_jobs))
-        return TrainingImages(rows, problem.T)
 
     def _earlier_fit(self, shape: tuple[int, int], basis: Matrix) -> Start | None:
         """Where the last fit ended, in coordinates of the present label vectors; None for a start from nothing.
@@ -289,10 +318,14 @@ class TAEP(ZeroShotTagger):
             return None
         if self.duals_.shape != shape or len(self.projection_) != len(basis):
             return None
+        from unseen.solvers.projection import Start
+
         root = basis.T @ self.projection_
         return Start(root @ root.T, self.duals_)
 
     def _solve(self, task: ProjectionProblem, duals: DualProblem, start: Start | None) -> ProjectionFit:
+        from unseen.solvers.projection import round_to_rank, solve_alternating, solve_convex
+
         solver = check_choice(self.solver, "solver", ("convex", "rounded", "alternating"))
         options: dict[str, Any] = {
             "tol": self.tol, "max_iter": self.max_iter, "progress": _report if self.verbose else None
@@ -304,7 +337,11 @@ class TAEP(ZeroShotTagger):
 
     def _check_data(self, X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Annotations, Matrix | None]:
         if check_choice(self.engine, "engine", ("local", "dask")) == "local" and not is_dask(X):
-            return super()._check_data(X, Y.compute() if is_dask(Y) else Y, sample_weight)
+            X, annotations, _ = super()._check_data(X, Y.compute() if is_dask(Y) else Y, None)
+            return X, annotations, _check_weights(sample_weight, X)
+        from unseen.cluster.fit import spread
+        from unseen.cluster.score import known_rows
+
         if check_choice(self.memory, "memory", ("full", "low")) == "low":
             raise ValueError(
                 "memory: 'low' keeps X in a file of this machine, but engine='dask' puts it on the workers. Pass "
@@ -314,13 +351,13 @@ class TAEP(ZeroShotTagger):
             columns = getattr(X, "_meta", None) if hasattr(X, "columns") else None
             X = known_rows(X, "X")
             if X.ndim != 2:
-                raise ValueError(f"X: expected a matrix (n_images, n_features), got an array of shape {X.shape}.")
+                raise ValueError(f"X: its shape is {X.shape}. Pass a matrix (n_images, n_features).")
             names = np.empty((0, X.shape[1])) if columns is None else columns
             validate_data(self, names, reset=True, skip_check_array=True)
         else:
             X = self._check_images(X, reset=True)
-        part_size = check_count(self.part_size, "part_size")
-        return *spread(X, Y, normalize=self.normalize_, part_size=part_size), None
+        part_size, weights = check_count(self.part_size, "part_size"), _check_weights(sample_weight, X)
+        return *spread(X, Y, normalize=self.normalize_, part_size=part_size, weights=weights), None
 
     def _scorer(self) -> Self:
         scorer = super()._scorer()
@@ -373,6 +410,16 @@ class TAEP(ZeroShotTagger):
         return product
 
 
+def _check_weights(sample_weight: Any, X: Any) -> Matrix | None:
+    """Weights of the images, at least one of them above 0."""
+    if sample_weight is None:
+        return None
+    weights: Matrix = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        raise ValueError("sample_weight: all are 0. Give at least one image a weight above 0.")
+    return weights
+
+
 def _check_rank(rank: Any, n_seen: int, n_dims: int) -> int:
     """Number that ``rank`` stands for: itself, or a share of the seen labels."""
     if rank is None or isinstance(rank, float | np.floating):
@@ -386,9 +433,7 @@ def _check_rank(rank: Any, n_seen: int, n_dims: int) -> int:
 
 def _n_threads(n_jobs: int | None) -> int:
     if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
-        raise ValueError(
-            f"n_jobs: {n_jobs!r} was given. Pass a number of threads, -1 for all cores, or None for one."
-        )
+        raise ValueError(f"n_jobs: {n_jobs!r} was given. Pass a number of threads, -1 for all cores, or None.")
     return int(effective_n_jobs(n_jobs))
 
 
