@@ -35,8 +35,8 @@ from unseen.ensembles import BackboneKnowledge, Combination, Stacked
 from unseen.evaluation import metrics
 from unseen.evaluation.protocol import alternating_split, training_view
 from unseen.images.knowledge import imagenet_knowledge
-from unseen.labels._spelling import VOC_WORDS
-from unseen.labels.relate import relate
+from unseen.labels.names import VOC_WORDS
+from unseen.labels.relations import relate
 
 SETTINGS = {
     "any 5 of 10 trained": (5, False),

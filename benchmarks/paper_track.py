@@ -30,6 +30,7 @@ from rich.progress import track
 from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
+from unseen.experiment.paper_tables import printed
 
 from benchmarks.voc2007 import read_voc2007
 from unseen import TAEP, LabelSpace
@@ -46,9 +47,8 @@ from unseen.evaluation.protocol import (
     training_view,
     zero_shot_view,
 )
-from unseen.experiment.paper_tables import printed
-from unseen.labels._spelling import VOC_WORDS
-from unseen.labels.relate import relate
+from unseen.labels.names import VOC_WORDS
+from unseen.labels.relations import relate
 
 ALWAYS_TRAINED = "person"
 TRAINED_OF_TEN = (5, 7)

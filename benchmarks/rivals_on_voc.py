@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
+from unseen.experiment.paper_tables import printed
 
 from benchmarks.voc2007 import read_voc2007
 from unseen import TAEP, rivals
@@ -36,8 +37,7 @@ from unseen.evaluation.protocol import (
     zero_shot_view,
 )
 from unseen.evaluation.search import class_holdout_search
-from unseen.experiment.paper_tables import printed
-from unseen.labels.relate import relate
+from unseen.labels.relations import relate
 
 TAEP_GRID = {"rank": [3, 5, 10], "beta": [1.0, 3.0, 10.0], "gamma": [0.0, 0.1]}
 LAMBDAS = [0.1, 0.3, 1.0]

@@ -29,7 +29,7 @@ from unseen.evaluation.protocol import (
     zero_shot_view,
 )
 from unseen.evaluation.search import class_holdout_search
-from unseen.labels.relate import relate
+from unseen.labels.relations import relate
 
 GRID = {"rank": [3, 5, 10], "beta": [1.0, 3.0, 10.0], "gamma": [0.0, 0.1]}
 LAMBDAS = [0.01, 0.03, 0.1, 0.3, 1.0]

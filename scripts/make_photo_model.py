@@ -15,12 +15,12 @@ from pathlib import Path
 import scipy.sparse as sp
 
 from unseen import __version__
-from unseen.datasets.annotations import Annotations
 from unseen.datasets import read_annotations
+from unseen.datasets.annotations import Annotations
 from unseen.evaluation.protocol import alternating_split
 from unseen.images.backbones import open_backbone
 from unseen.images.features import open_features
-from unseen.labels._spelling import VOC_WORDS
+from unseen.labels.names import VOC_WORDS
 from unseen.photos.evaluation import evaluate_photos
 from unseen.photos.pages import certificate, evaluation_tables
 from unseen.photos.tagger import PhotoTagger

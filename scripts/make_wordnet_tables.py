@@ -15,26 +15,26 @@ import sys
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from unseen.files import write_atomically
-from unseen.labels.wordnet import WordNet, open_wordnet
-from unseen.labels.wordnet_tables import curated_label_sets
+from unseen.labels.wordnet import curated_senses, open_wordnet, pairwise_lengths
 
 FOLDER = Path(__file__).parents[1] / "src" / "unseen" / "labels" / "data"
 
 
-def make_tables(wordnet: WordNet) -> dict[str, str]:
+def make_tables(wordnet: Any) -> dict[str, str]:
     """Content of each file, by its name."""
-    names = sorted({sense for labels in curated_label_sets().values() for sense in labels.values()})
+    names = sorted({sense for labels in curated_senses().values() for sense in labels.values()})
     synsets = [wordnet.synset(name) for name in names]
-    renamed = [(name, synset.name) for name, synset in zip(names, synsets, strict=True) if name != synset.name]
+    renamed = [(name, synset.name()) for name, synset in zip(names, synsets, strict=True) if name != synset.name()]
     if renamed:
         raise SystemExit(f"label_senses.json: write the senses under WordNet's own names: {renamed}")
-    lengths = wordnet.pairwise(synsets)
-    senses = [(synset.name, synset.id, " ".join(synset.lemmas), synset.gloss) for synset in synsets]
+    lengths = pairwise_lengths(synsets)
+    senses = [(synset.name(), f"{synset.offset():08d}-n", synset.definition()) for synset in synsets]
     paths = [[name, *(f"{length:g}" for length in row)] for name, row in zip(names, lengths, strict=True)]
     return {
-        "wordnet30_senses.csv": _as_csv([("sense", "id", "lemmas", "gloss"), *senses]),
+        "wordnet30_senses.csv": _as_csv([("sense", "id", "definition"), *senses]),
         "wordnet30_paths.csv": _as_csv([["", *names], *paths]),
     }
 
@@ -46,14 +46,10 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the shipped tables differ")
     arguments = parser.parse_args()
     wordnet = open_wordnet(arguments.dict_folder)
-    if "WordNet 3.0" not in wordnet.name:
-        raise SystemExit(
-            f"dict_folder: {wordnet.name} was given. Pass WordNet 3.0, which the tables are named after."
-        )
     tables = make_tables(wordnet)
     if arguments.check:
         stale = [name for name, content in tables.items() if (FOLDER / name).read_bytes() != content.encode()]
-        print(f"differ from {wordnet.name}: {stale}" if stale else f"equal to {wordnet.name}")
+        print(f"differ from {wordnet.root}: {stale}" if stale else f"equal to {wordnet.root}")
         return 1 if stale else 0
     for name, content in tables.items():
         write_atomically(FOLDER / name, partial(Path.write_bytes, data=content.encode()))

@@ -37,7 +37,7 @@ from unseen.evaluation.protocol import (
     zero_shot_view,
 )
 from unseen.evaluation.search import class_holdout_search
-from unseen.labels.relate import PRESETS
+from unseen.labels.relations import PRESETS
 from unseen.taep import TAEP
 
 __all__ = ["DemoResult", "Reporter", "run_demo"]

@@ -12,7 +12,8 @@ from tests.images.graphs import COLOURS, mean_colour, word_table, word_tokenizer
 
 from unseen.baselines import Cosine
 from unseen.images.backbones import Preprocessing, prepare
-from unseen.images.clip import PairedTextEncoder, open_pair
+from unseen.images.clip import open_pair
+from unseen.labels.encoders import OnnxEncoder
 from unseen.labels.encoders import TextEncoder
 
 HOW = Preprocessing(8, value_range=1.0)
@@ -73,7 +74,7 @@ def test_a_text_with_braces_is_put_into_the_prompt_as_it_is(folder):
 @pytest.mark.parametrize("shape", [(1, 5), ("n", 5), (1, "t")])
 def test_graphs_of_a_fixed_length_or_of_one_text_are_filled_up(folder, shape):
     word_table(folder / "words.onnx", shape)
-    encoder = PairedTextEncoder(folder / "words.onnx", pad_token="<pad>", max_tokens=5)
+    encoder = OnnxEncoder(folder / "words.onnx", pad_token="<pad>", max_tokens=5)
     # Two words and three paddings of -1.
     np.testing.assert_array_equal(encoder.encode(["red green", "blue blue"]), [[-2, -2, -3], [-3, -3, -1]])
     longer = encoder.encode(["red " * 9])
@@ -88,12 +89,12 @@ def test_a_fixed_length_needs_a_token_to_fill_up_with(folder):
 
 
 def test_the_output_is_chosen_by_name(folder):
-    encoder = PairedTextEncoder(folder / "words.onnx", output="tokens")
+    encoder = OnnxEncoder(folder / "words.onnx", output="tokens")
     np.testing.assert_array_equal(encoder.encode(["red green"]), [[0.5, 0.5, 0]])
     with pytest.raises(ValueError, match=r"output: 'pooled' was given.*'tokens', 'text_embeds'"):
-        PairedTextEncoder(folder / "words.onnx", output="pooled")
+        OnnxEncoder(folder / "words.onnx", output="pooled")
     only = word_table(folder / "only.onnx", outputs=("tokens",))
-    np.testing.assert_array_equal(PairedTextEncoder(only).encode(["red green"]), [[0.5, 0.5, 0]])
+    np.testing.assert_array_equal(OnnxEncoder(only).encode(["red green"]), [[0.5, 0.5, 0]])
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.labels.test_encoders import Letters
 
 from unseen import LabelSpace, make_tagged_scenes
 from unseen.labels.diagnosis import diagnose
@@ -41,16 +42,9 @@ def test_orphans_are_listed_and_the_level_is_stated():
     assert set(found.orphans) == {label.name for label in found.labels if label.neighbours[0][1] <= found.chance}
 
 
-def test_one_seen_and_one_unseen_label_can_be_diagnosed():
-    found = diagnose(space("a", [[1.0, 0.0]]), space("b", [[0.9, 0.1]]), center=False)
-    assert found.labels[0].neighbours[0][0] == "a"
-
-
-def test_bad_input_is_named():
-    with pytest.raises(ValueError, match="top: 0 was given"):
-        diagnose(space("a", [[1.0, 0.0]]), space("b", [[0.9, 0.1]]), top=0)
-    with pytest.raises(ValueError, match="dimensions"):
-        diagnose(space("a", [[1.0, 0.0]]), space("b", [[0.9, 0.1, 0.3]]))
+def test_names_are_looked_up():
+    found = diagnose(["aaa", "bbb"], ["aa"], vectors=Letters())
+    assert found.labels[0].neighbours[0][0] == "aaa"
 
 
 def test_few_labels_are_compared_as_they_are_and_said_to_be_few():
@@ -61,6 +55,11 @@ def test_few_labels_are_compared_as_they_are_and_said_to_be_few():
 
 
 def test_nothing_is_supported_by_a_label_that_points_elsewhere():
-    seen = space("a b", [[1.0, 0.0], [0.9, 0.1]])
-    unseen = space("p", [[-1.0, 0.1]])
-    assert diagnose(seen, unseen).orphans == ("p",)
+    assert diagnose(space("a b", [[1.0, 0.0], [0.9, 0.1]]), space("p", [[-1.0, 0.1]])).orphans == ("p",)
+
+
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match=r"^top: "):
+        diagnose(space("a", [[1.0, 0.0]]), space("b", [[0.9, 0.1]]), top=0)
+    with pytest.raises(ValueError, match=r"^others: "):
+        diagnose(space("a", [[1.0, 0.0]]), space("b", [[0.9, 0.1, 0.3]]))

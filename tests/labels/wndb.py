@@ -4,10 +4,6 @@ import itertools
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
-from unseen.labels.wordnet import WordNet
-
 
 class Entry(NamedTuple):
     """A synset: its lemmas, the keys of its hypernyms and of its instance hypernyms, its gloss."""
@@ -44,24 +40,17 @@ TINY = {
 }
 
 
-def write_wndb(
-    folder: Path, entries: dict[str, Entry] = TINY, ids: dict[str, int] | None = None
-) -> dict[str, str]:
-    """Write `index.noun`, `data.noun` and `noun.exc`; returns the identifier of each synset.
-
-    `ids` overrides the positions that pointers refer to, to break the hierarchy.
-    """
+def write_wndb(folder: Path, entries: dict[str, Entry] = TINY) -> Path:
+    """Write `index.noun`, `data.noun` and `noun.exc`."""
     folder.mkdir(parents=True, exist_ok=True)
     header = "  1 This is WordNet 9.9 Copyright 2006 by nobody.  \n"
     sizes = [len(_line(0, entry, entries, dict.fromkeys(entries, 0))) for entry in entries.values()]
-    starts = itertools.accumulate(sizes, initial=len(header))
-    offsets = dict(zip(entries, starts, strict=False))
-    pointers = offsets | (ids or {})
-    lines = [_line(offsets[key], entry, entries, pointers) for key, entry in entries.items()]
+    offsets = dict(zip(entries, itertools.accumulate(sizes, initial=len(header)), strict=False))
+    lines = [_line(offsets[key], entry, entries, offsets) for key, entry in entries.items()]
     (folder / "data.noun").write_text(header + "".join(lines))
     (folder / "index.noun").write_text(header + _index(entries, offsets))
     (folder / "noun.exc").write_text("geese goose\nmice mouse\n")
-    return {key: f"{offset:08d}-n" for key, offset in offsets.items()}
+    return folder
 
 
 def _line(offset: int, entry: Entry, entries: dict[str, Entry], pointers: dict[str, int]) -> str:
@@ -86,17 +75,3 @@ def _index(entries: dict[str, Entry], offsets: dict[str, int]) -> str:
         f"{lemma} n {len(found)} 2 @ ~ {len(found)} 0 {' '.join(f'{offset:08d}' for offset in found)}  \n"
         for lemma, found in sorted(senses.items())
     )
-
-
-def assert_equals_brute_force(wordnet: WordNet, names: list[str]) -> None:
-    """Compare with an enumeration of every chain of hypernyms, which shares no code with the library."""
-
-    def chains(identifier: str, depth: int = 0) -> list[tuple[str, int]]:
-        record = wordnet._source.record(identifier)
-        assert record is not None
-        return [(identifier, depth)] + [step for up in record.hypernyms for step in chains(up, depth + 1)]
-
-    found = [chains(wordnet.synset(name).id) for name in names]
-    for (i, ups), (j, others) in itertools.product(enumerate(found), repeat=2):
-        best = min((a + b for (x, a), (y, b) in itertools.product(ups, others) if x == y), default=np.inf)
-        assert wordnet.pairwise(names)[i, j] == best

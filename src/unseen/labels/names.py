@@ -1,55 +1,100 @@
-"""From the names of labels to words of a vocabulary, by rules that a user can read and see at work.
+"""Names of labels: when two are the same label, and which words of a vocabulary stand for one.
 
-A name is resolved by the first of these rules that succeeds:
+A name is looked up in a table of word vectors by the first of these rules that succeeds:
 
-1. ``data set``: names that a data set glues together and that are no words ("diningtable", "tvmonitor",
-   "pottedplant") are read as the phrase they stand for, by a short table, and then as below.
-2. ``exact``: the name is in the vocabulary as it is written.
-3. ``case``: in lower case, capitalised, or in capitals ("Dog", "paris", "tv").
-4. ``joined``: a name of several words is one word of the vocabulary, written with underscores, with hyphens or as
-   one ("new york" as "new_york", "t shirt" as "t-shirt", "hot dog" as "hotdog"): the most common of these forms,
-   if it is among the first 150,000 words. Rarer ones have vectors of few occurrences: rule 8 is used.
-5. ``spelling``: the British form of an American word, or the reverse ("airplane", "aeroplane").
+1. ``exact``: the table has the name as it is written.
+2. ``data set``: a name that a data set glues together ("diningtable") is read as the phrase it stands for, by a
+   short table, and then as below.
+3. ``case``: in lower case, capitalised, or in capitals.
+4. ``joined``: a name of several words is one word of the table, joined by underscores, hyphens or nothing: the
+   most common of these forms, if it is among the first 150,000 words. Rarer ones have poor vectors.
+5. ``spelling``: the British form of an American word, or the reverse.
 6. ``number``: the singular of a plural, or the reverse, in either spelling.
-7. ``glued``: a single unknown word is cut into two or three common words ("surfshop" into "surf", "shop"): the
-   fewest, then the most common. Parts have three letters at least, and those of three must be very common.
-8. ``words``: a name of several words is the mean of their vectors, each found by rules 2, 3, 5, 6 or 7. Small
+7. ``words``: a name of several words is the mean of their vectors, each found by the rules for single words. Small
    words ("of", "the") are left out unless there are no others.
 
-"Common" is read off the order of the vocabulary, which publishers sort by frequency. What cannot be resolved
-is reported with the nearest known words.
+"Common" is read off the order of the table, which publishers sort by frequency.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources import files
 from itertools import product
-from typing import Any
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+__all__ = [
+    "VOC_WORDS",
+    "Resolution",
+    "as_phrase",
+    "candidate_words",
+    "everyday_labels",
+    "label_key",
+    "merge_names",
+    "resolve_name",
+]
 
-from unseen.labels._nearest import COMMON, nearest_of
-from unseen.labels._spelling import DATA_SET_NAMES, SMALL_WORDS, number_forms, other_spellings
-from unseen.labels.vectors import WordVectors
-from unseen.validation import check_choice, check_names, listed
+# Names of data sets that are not words, with what they mean.
+DATA_SET_NAMES = {
+    "diningtable": "dining table",
+    "tvmonitor": "tv monitor",
+    "pottedplant": "potted plant",
+    "trafficlight": "traffic light",
+    "firehydrant": "fire hydrant",
+    "stopsign": "stop sign",
+    "parkingmeter": "parking meter",
+    "teddybear": "teddy bear",
+    "hairdrier": "hair dryer",
+    "hair drier": "hair dryer",
+    "sportsball": "sports ball",
+    "baseballbat": "baseball bat",
+    "baseballglove": "baseball glove",
+    "tennisracket": "tennis racket",
+}
+# Classes of PASCAL VOC as people write them; the others are words already.
+VOC_WORDS = {
+    "aeroplane": "airplane",
+    "diningtable": "dining table",
+    "motorbike": "motorcycle",
+    "pottedplant": "potted plant",
+    "tvmonitor": "television",
+}
+SMALL_WORDS = frozenset(["a", "an", "and", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with"])
 
-__all__ = ["MISSING", "Resolution", "as_phrase", "name_vectors", "resolve_names"]
+_BRITISH_AMERICAN = """
+aeroplane airplane, aluminium aluminum, armour armor, axe ax, catalogue catalog, centre center, cheque check,
+chequered checkered, cosy cozy, colour color, coloured colored, colourful colorful, dialogue dialog,
+doughnut donut, favourite favorite, fibre fiber, flavour flavor, grey gray, greyhound grayhound,
+harbour harbor, jewellery jewelry, kerb curb, labour labor, licence license, litre liter, metre meter,
+mould mold, moustache mustache, neighbour neighbor, neighbourhood neighborhood, omelette omelet, parlour parlor,
+plough plow, programme program, pyjamas pajamas, racquet racket, sceptre scepter, sombre somber,
+storey story, sulphur sulfur, theatre theater, traveller traveler, tyre tire, vapour vapor, waggon wagon,
+whisky whiskey, woollen woolen, yoghurt yogurt, motorbike motorcycle, drier dryer
+"""
+_IRREGULAR_PLURALS = """
+man men, woman women, child children, person people, mouse mice, goose geese, foot feet, tooth teeth, ox oxen,
+leaf leaves, loaf loaves, knife knives, wife wives, wolf wolves, shelf shelves, calf calves, half halves,
+scarf scarves, thief thieves, cactus cacti, fungus fungi, penny pennies, die dice
+"""
+# Ending of a plural, and the endings that its singular may have.
+_ENDINGS = {"ies": ("y", "ie"), "ches": ("ch", "che"), "ses": ("se", "s"), "zes": ("ze", "z"), "ves": ("ve", "f"),
+            "oes": ("o", "oe"), "shes": ("sh",), "xes": ("x",), "men": ("man",), "s": ("",)}  # fmt: skip
+_ACRONYM = 3  # letters: TV, USA
+_COMMON = 150_000
 
-MISSING = ("error", "mean", "skip")
 
-_MOST_REPORTED = 20
-_COMMON_JOINED = 150_000
-_COMMON_PART = 50_000
-_VERY_COMMON_PART = 5_000
+def _both_ways(pairs: str) -> dict[str, str]:
+    listed = [pair.split() for pair in pairs.replace("\n", " ").split(",")]
+    return dict(listed) | {b: a for a, b in listed}
 
 
-@dataclass(frozen=True)
-class Resolution:
+_SPELLINGS = _both_ways(_BRITISH_AMERICAN)
+_NUMBERS = _both_ways(_IRREGULAR_PLURALS)
+
+
+class Resolution(NamedTuple):
     """What stands for a name.
 
     Attributes
@@ -57,9 +102,9 @@ class Resolution:
     name : str
         The name of the label.
     words : tuple of str
-        Words of the vocabulary; the label's vector is the mean of theirs.
+        Words of the table, whose mean is the label's vector; or the phrase that a text encoder was given.
     rule : str
-        How they were found; see the module's description. ``"mean"`` marks a fallback.
+        How they were found: see the module's description; ``"phrase"`` for a text encoder.
     unknown : tuple of str
         Words of the name that were not found.
     """
@@ -68,14 +113,6 @@ class Resolution:
     words: tuple[str, ...]
     rule: str
     unknown: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        words = ", ".join(map(repr, self.words)) or "the mean of all words"
-        used = f"mean of {words}" if len(self.words) > 1 else words
-        return f"{self.name!r} -> {used} ({self.rule})"
-
-
-_ACRONYM = 3  # letters: TV, USA
 
 
 def as_phrase(name: str) -> str:
@@ -89,104 +126,97 @@ def as_phrase(name: str) -> str:
     Returns
     -------
     str
-        Glued names of data sets taken apart; underscores and repeated spaces replaced by a single space; words of
-        more than three capitals in small letters, as encoders hardly know them. Other letters stay: "Hund" is
-        better German than "hund".
+        Glued names of data sets are taken apart; underscores and repeated spaces become a single space; words of
+        more than three capitals are written in small letters, as encoders hardly know them. Other letters stay:
+        "Hund" is better German than "hund".
     """
     words = unicodedata.normalize("NFC", name).replace("_", " ").split()
     text = " ".join(word.lower() if len(word) > _ACRONYM and word.isupper() else word for word in words)
     return DATA_SET_NAMES.get(text.lower(), text)
 
 
-def resolve_names(names: Iterable[str], vectors: WordVectors, *, missing: str = "error") -> list[Resolution]:
-    """Words of a vocabulary that stand for the names of labels.
+def label_key(name: str) -> str:
+    """What two names of the same label share: "Sofa" and "sofa", "diningtable" and "dining table".
+
+    Parameters
+    ----------
+    name : str
+        Name of a label. Those of PASCAL VOC are brought to what people write ("aeroplane" is an airplane).
+
+    Returns
+    -------
+    str
+    """
+    phrase = as_phrase(name).casefold()
+    return VOC_WORDS.get(name.casefold(), VOC_WORDS.get(phrase.replace(" ", ""), phrase))
+
+
+def merge_names(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Keep the first of the names that mean the same label.
 
     Parameters
     ----------
     names : iterable of str
-        Names of labels, as a data set or a person writes them.
-    vectors : WordVectors
-        The vocabulary.
-    missing : {"error", "mean", "skip"}, default="error"
-        What to do with names that have unknown words. ``"error"``: refuse them all at once, with the nearest known
-        words. ``"mean"``: use the words that are known, or, if none is, the mean of the whole vocabulary.
-        ``"skip"``: leave the label out, with a warning.
+        Names of labels, in which "Bus" may follow "bus", or "hair drier" "hair dryer".
 
     Returns
     -------
-    list of Resolution
-        One for each name, in order; fewer under ``missing="skip"``.
+    names : tuple of str
+        One name for each label, in the given order.
+    notes : tuple of str
+        A sentence for each name that was left out.
 
-    Raises
-    ------
-    ValueError
-        If a name cannot be resolved under ``missing="error"``, or none is left under ``"skip"``.
+    Examples
+    --------
+    >>> merge_names(["Bus", "cat", "bus"])
+    (('Bus', 'cat'), ("'bus' is the same label as 'Bus' and was merged with it.",))
     """
-    check_choice(missing, "missing", MISSING)
-    checked = check_names(names, "names")
-    known = _Known(vectors, checked)
-    resolved = [_resolve(name, known) for name in checked]
-    unknown = [resolution for resolution in resolved if resolution.unknown]
-    if unknown and missing == "error":
-        raise ValueError(_unknown_message(unknown, vectors))
-    if missing == "skip":
-        resolved = [resolution for resolution in resolved if not resolution.unknown]
-        if not resolved:
-            raise ValueError(_unknown_message(unknown, vectors))
-        if unknown:
-            warnings.warn(f"names: {listed([r.name for r in unknown])} left out, having no vector.", stacklevel=2)
-    return resolved
+    first: dict[str, str] = {}
+    notes = []
+    for name in names:
+        other = first.setdefault(label_key(name), name)
+        if other != name:
+            notes.append(f"{name!r} is the same label as {other!r} and was merged with it.")
+    return tuple(first.values()), tuple(dict.fromkeys(notes))
 
 
-def name_vectors(resolved: Sequence[Resolution], vectors: WordVectors) -> NDArray[np.float64]:
-    """Vectors of resolved names: the means of their words' vectors.
-
-    Parameters
-    ----------
-    resolved : sequence of Resolution
-        As `resolve_names` returns them.
-    vectors : WordVectors
-        The vocabulary they were resolved in.
+def everyday_labels() -> tuple[str, ...]:
+    """Names of things, animals, people, food and places that are often seen in photos.
 
     Returns
     -------
-    ndarray of shape (n_names, n_dims)
-        The vector of a single word is that of the vocabulary, to the bit.
+    tuple of str
     """
-    words = list(dict.fromkeys(word for resolution in resolved for word in resolution.words))
-    table = dict(zip(words, vectors.vectors(words).astype(np.float64), strict=True))
-    rows = [
-        np.mean([table[word] for word in resolution.words], axis=0) if resolution.words else vectors.mean()
-        for resolution in resolved
-    ]
-    return np.array(rows).reshape(len(resolved), vectors.n_dims)
+    text = files("unseen.labels").joinpath("data/everyday.txt").read_text(encoding="utf-8")
+    return tuple(line for line in text.splitlines() if line and not line.startswith("#"))
 
 
-class _Known:
-    """Rows of words, looked up for all names at once: each look-up opens the table's files."""
+def candidate_words(name: str) -> set[str]:
+    """Every word of a table that `resolve_name` may look for."""
+    _, text = _reading(name)
+    parts = _split(text)
+    words = {name, *_joined_forms(parts)} | {word for _, word in _whole_forms(text, parts)}
+    return words | {word for part in parts for _, word in _forms(part)}
 
-    def __init__(self, vectors: WordVectors, names: Iterable[str]) -> None:
-        self._vectors = vectors
-        self._rows: dict[str, int] = {}
-        texts = [_reading(name)[1] for name in names]
-        parts = [(text, _split(text)) for text in texts]
-        forms = [form for text, words in parts for _, form in _whole_forms(text, words)]
-        forms += [form for text, words in parts for form in _joined_forms(words)]
-        forms += [form for _, words in parts for word in words for _, form in _forms(word)]
-        self.rows(forms)
 
-    def rows(self, words: Sequence[str]) -> list[int]:
-        """Row of each word, -1 where there is none."""
-        new = [word for word in dict.fromkeys(words) if word not in self._rows]
-        if new:
-            self._rows |= dict(zip(new, self._vectors.rows(new).tolist(), strict=True))
-        return [self._rows[word] for word in words]
-
-    def first(self, forms: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
-        """The first of several (rule, word) whose word is known."""
-        tried = list(forms)
-        rows = self.rows([word for _, word in tried])
-        return next((form for form, row in zip(tried, rows, strict=True) if row >= 0), None)
+def resolve_name(name: str, ranks: Mapping[str, int]) -> Resolution:
+    """Words of a table that stand for a name, by the rules above; `ranks` are the places of those that it has."""
+    if name in ranks:
+        return Resolution(name, (name,), "exact")
+    rule, text = _reading(name)
+    parts = _split(text)
+    for found_by, word in _whole_forms(text, parts):
+        if word in ranks:
+            return Resolution(name, (word,), rule or found_by)
+    joined = [word for word in _joined_forms(parts) if ranks.get(word, _COMMON) < _COMMON]
+    if joined:
+        return Resolution(name, (min(joined, key=ranks.__getitem__),), rule or "joined")
+    words, unknown = [], []
+    for part in [part for part in parts if part.lower() not in SMALL_WORDS] or parts or [text]:
+        found = next((word for _, word in _forms(part) if word in ranks), None)
+        words += [] if found is None else [found]
+        unknown += [part] if found is None else []
+    return Resolution(name, tuple(words), "mean" if unknown else rule or "words", tuple(unknown))
 
 
 def _reading(name: str) -> tuple[str | None, str]:
@@ -196,37 +226,9 @@ def _reading(name: str) -> tuple[str | None, str]:
     return ("data set", DATA_SET_NAMES[key]) if key in DATA_SET_NAMES else (None, text)
 
 
-def _resolve(name: str, known: _Known) -> Resolution:
-    rule, text = _reading(name)
-    parts = _split(text)
-    whole = known.first(_whole_forms(text, parts)) or _joined(parts, known)
-    if whole is not None:
-        return Resolution(name, (whole[1],), rule or whole[0])
-    if len(parts) < 2:
-        cut = _cut(parts[0] if parts else text, known)
-        return Resolution(name, cut, rule or "glued") if cut else Resolution(name, (), "mean", (text,))
-    words, unknown = _resolve_parts(parts, known)
-    return Resolution(name, words, "mean" if unknown else rule or "words", unknown)
-
-
-def _resolve_parts(parts: list[str], known: _Known) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Words that are known and those that are not."""
-    content = [part for part in parts if part.lower() not in SMALL_WORDS] or parts
-    words: list[str] = []
-    unknown: list[str] = []
-    for part in content:
-        found = known.first(_forms(part))
-        cut = (found[1],) if found else _cut(part, known)
-        words += cut
-        if not cut:
-            unknown.append(part)
-    return tuple(words), tuple(unknown)
-
-
 def _split(text: str) -> list[str]:
     """Words of a name: cut at white space, punctuation, and where "camelCase" changes case."""
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
-    return [part for part in re.split(r"[\W_]+", spaced) if part]
+    return [part for part in re.split(r"[\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)) if part]
 
 
 def _cases(word: str) -> list[str]:
@@ -235,78 +237,50 @@ def _cases(word: str) -> list[str]:
 
 def _forms(word: str) -> Iterator[tuple[str, str]]:
     """Rule and form of a single word, in the order they are tried."""
-    yield "exact", word
-    for form in _cases(word)[1:]:
-        yield "case", form
-    for spelling in other_spellings(word.lower()):
-        for form in _cases(spelling):
-            yield "spelling", form
-    for number in number_forms(word.lower()):
-        for spelling in (number, *other_spellings(number)):
-            for form in _cases(spelling):
-                yield "number", form
+    yield from (("case", form) for form in _cases(word))
+    lower = word.lower()
+    yield from (("spelling", form) for spelling in _spellings(lower) for form in _cases(spelling))
+    for number in _other_numbers(lower):
+        yield from (("number", form) for other in (number, *_spellings(number)) for form in _cases(other))
 
 
 def _whole_forms(text: str, parts: list[str]) -> Iterator[tuple[str, str]]:
-    """Rule and form of a name as one word of the vocabulary."""
-    if len(parts) < 2:
+    """Rule and form of a name as one word of the table."""
+    if len(parts) > 1:
+        yield from (("case", form) for form in _cases(text))
+    else:
         yield from _forms(text)
-        if parts and parts[0] != text:
-            yield from _forms(parts[0])
-        return
-    yield "exact", text
-    for form in _cases(text)[1:]:
-        yield "case", form
+        yield from (form for part in parts for form in _forms(part))
 
 
 def _joined_forms(parts: list[str]) -> list[str]:
     cases = (parts, [part.lower() for part in parts], [part.title() for part in parts])
-    return [join.join(case) for join, case in product(("_", "-", ""), cases)] if len(parts) > 1 else []
+    return [joint.join(case) for joint, case in product(("_", "-", ""), cases)] if len(parts) > 1 else []
 
 
-def _joined(parts: list[str], known: _Known) -> tuple[str, str] | None:
-    forms = _joined_forms(parts)
-    common = [(row, i) for i, row in enumerate(known.rows(forms)) if 0 <= row < _COMMON_JOINED]
-    return ("joined", forms[min(common)[1]]) if common else None
-
-
-def _cut(word: str, known: _Known) -> tuple[str, ...]:
-    """Two or three common words that a name was glued from; empty if there are none.
-
-    Among several ways the fewest parts win, then those whose rarest part is the most common.
-    """
-    word = word.lower()
-    if not word.isalpha() or not 6 <= len(word) <= 40:
-        return ()
-    pieces = [(a, b) for a in range(len(word)) for b in range(a + 3, len(word) + 1) if b - a < len(word)]
-    rows = known.rows([word[a:b] for a, b in pieces])
-    rank = {
-        piece: row
-        for piece, row in zip(pieces, rows, strict=True)
-        if 0 <= row < (_VERY_COMMON_PART if piece[1] - piece[0] == 3 else _COMMON_PART)
-    }
-    ends = [(cut,) for cut in range(len(word))] + [(a, b) for a, b in pieces if a > 0 and b < len(word)]
-    best: tuple[Any, ...] | None = None
-    for cuts in ends:
-        spans = list(zip((0, *cuts), (*cuts, len(word)), strict=True))
-        if all(span in rank for span in spans):
-            cost = (len(spans), max(rank[span] for span in spans), spans)
-            best = cost if best is None or cost < best else best
-    return tuple(word[a:b] for a, b in best[2]) if best else ()
-
-
-def _unknown_message(unknown: list[Resolution], vectors: WordVectors) -> str:
-    shown = unknown[:_MOST_REPORTED]
-    words = [word for resolution in shown for word in resolution.unknown]
-    near = dict(zip(words, nearest_of(words, vectors.words(0, COMMON)), strict=True))
-    hints = []
-    for resolution in shown:
-        nearest = list(dict.fromkeys(word for part in resolution.unknown for word in near[part]))
-        hints.append(f"{resolution.name!r}" + (f" (nearest: {listed(nearest)})" if nearest else ""))
-    more = f"; and {len(unknown) - len(shown)} more" if len(unknown) > len(shown) else ""
-    count = "1 name has" if len(unknown) == 1 else f"{len(unknown)} names have"
+def _spellings(word: str) -> list[str]:
+    """The British word of an American one, or the reverse; a plural of either too."""
+    singular = word.removesuffix("s")
+    ending = word[len(singular) :]
     return (
-        f"names: {count} no word vector in {vectors.source!r}: {'; '.join(hints)}{more}. "
-        f'Correct the spelling, pass missing="mean" or missing="skip", or use a text encoder, vectors="use", '
-        f"which knows every phrase."
+        [_SPELLINGS[word]]
+        if word in _SPELLINGS
+        else [_SPELLINGS[singular] + ending]
+        if singular in _SPELLINGS
+        else []
     )
+
+
+def _other_numbers(word: str) -> list[str]:
+    """Singulars that a plural may have, and plurals of a singular, the likelier first."""
+    if word in _NUMBERS:
+        return [_NUMBERS[word]]
+    if len(word) < 3:
+        return []
+    forms = []
+    if len(word) > 3 and not word.endswith(("ss", "us", "is")):
+        ending = next((ending for ending in _ENDINGS if word.endswith(ending)), "")
+        forms = [word.removesuffix(ending) + singular for singular in _ENDINGS.get(ending, ())]
+    if word.endswith("y"):
+        forms.append(word.removesuffix("y") + "ies")
+    return [*forms, word + "es", word + "s"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from unseen.evaluation.plots import label_map, relation_map
 from unseen.labels.diagnosis import FEW, Diagnosis, comparable
-from unseen.labels.relate import Relations
+from unseen.labels.relations import Relations
 from unseen.labels.space import LabelSpace
 from unseen.templates.report import Cell, Mark, Report, Table
 

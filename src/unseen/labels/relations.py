@@ -1,22 +1,88 @@
-"""Relations between labels: from the statistics of an auxiliary source to a similarity matrix.
+"""Relations between labels, from WordNet's hierarchy or from how often labels occur together.
 
-Every function here returns a symmetric, non-negative matrix ``R`` (L x L): the more two labels have in
-common, the larger their entry. A row of zeros means that the source knows nothing of that label.
+A relation matrix ``R`` (L x L) is symmetric and non-negative: the more two labels have in common, the larger their
+entry. A row of zeros means that the source knows nothing of that label.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["combine", "from_hit_counts", "from_path_lengths"]
+from unseen.labels.cooccurrence import count_tag_sets, read_hit_counts
+from unseen.labels.flickr import flickr_hit_counts
+from unseen.labels.wordnet import path_lengths
+from unseen.validation import Matrix, check_names, listed
 
-_MAX_SHOWN = 3
+__all__ = ["PRESETS", "Relations", "from_hit_counts", "from_path_lengths", "relate"]
+
+# The variants of TAEP, by the kind of relations that they are given.
+PRESETS: Final[dict[str, str | None]] = {"TAEP": None, "TAEP-H": "hierarchy", "TAEP-C": "hit counts"}
 
 
-def from_path_lengths(paths: ArrayLike) -> NDArray[np.float64]:
+class Relations(NamedTuple):
+    """Relations between named labels; `fit` puts them into the order of its own labels.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The labels, in the order of the rows and columns.
+    matrix : ndarray of shape (n_labels, n_labels)
+        Symmetric, non-negative.
+    sources : tuple of str
+        Each source in words, with the labels that it has no record of.
+    """
+
+    names: tuple[str, ...]
+    matrix: Matrix
+    sources: tuple[str, ...] = ()
+
+
+def relate(
+    names: Sequence[str], sources: str | Path | Sequence[str | Path], *, senses: Mapping[str, str] | None = None
+) -> Relations:
+    """Build the relations between labels from one or more sources, ``R = sum_k w_k R_k / sum_k w_k``.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The labels.
+    sources : str, Path or a sequence of them
+        "wordnet" (``1 / (path + 1)``), a CSV matrix of hit counts, a text file of tag sets (one photo's tags per
+        line), or "flickr" for live counts with the key of FLICKR_API_KEY (all ``HC(i, j) / (HC(i) + HC(j))``). A
+        weight may follow: "wordnet=2". Hit counts give entries of at most 1/2, paths of at most 1.
+    senses : mapping of str to str, optional
+        WordNet senses of some labels, such as ``{"plant": "plant.n.02"}``; see
+        `unseen.labels.wordnet.path_lengths` for the others.
+
+    Returns
+    -------
+    Relations
+
+    Examples
+    --------
+    >>> relate(["dog", "cat", "car"], "wordnet").matrix.round(2)
+    array([[1.  , 0.2 , 0.08],
+           [0.2 , 1.  , 0.06],
+           [0.08, 0.06, 1.  ]])
+    """
+    names = check_names(names, "names")
+    given = [sources] if isinstance(sources, str | Path) else list(sources)
+    parts = [(*_from_source(names, bare, senses), weight) for bare, weight in map(_split_weight, map(str, given))]
+    total = sum(weight for _, _, weight in parts)
+    if not total > 0.0 or min(weight for _, _, weight in parts) < 0.0:
+        raise ValueError(
+            f"sources: {given!r} was given. Pass 'wordnet' or a file of counts; weights are >= 0, one is positive."
+        )
+    matrix = np.sum([weight * part for part, _, weight in parts], axis=0) / total
+    return Relations(names, matrix, tuple(text for _, text, _ in parts))
+
+
+def from_path_lengths(paths: ArrayLike) -> Matrix:
     """Relations from the shortest paths of an is-a hierarchy: ``R[i, j] = 1 / (paths[i, j] + 1)``.
 
     Parameters
@@ -28,12 +94,7 @@ def from_path_lengths(paths: ArrayLike) -> NDArray[np.float64]:
     Returns
     -------
     ndarray of shape (n_labels, n_labels)
-        Entries in [0, 1]: 1 on the diagonal and between synonyms (paths of length 0), 0 where no path is.
-
-    Raises
-    ------
-    ValueError
-        If `paths` is not a square symmetric matrix of non-negative numbers with a zero diagonal.
+        Entries in [0, 1]: 1 on the diagonal and between synonyms (paths of length 0), 0 where there is no path.
 
     Examples
     --------
@@ -41,21 +102,13 @@ def from_path_lengths(paths: ArrayLike) -> NDArray[np.float64]:
     array([[1. , 0.5],
            [0.5, 1. ]])
     """
-    lengths = _as_square(paths, "paths")
-    _reject(
-        lengths,
-        np.isnan(lengths) | (lengths < 0),
-        "paths",
-        "a path length must be a number >= 0",
-        "write inf where no path joins two labels",
-    )
-    lengths = _symmetric(lengths, "paths")
-    off_zero = np.diag(np.diag(lengths) != 0)
-    _reject(lengths, off_zero, "paths", "a label is at distance 0 from itself", "set the diagonal to 0")
+    lengths = _symmetric(paths, "paths")
+    _refuse(np.isnan(lengths) | (lengths < 0), paths, "paths", "a path is a number >= 0, or inf if there is none")
+    _refuse(np.diag(np.diag(lengths) != 0), paths, "paths", "a label is at distance 0 from itself")
     return 1.0 / (lengths + 1.0)
 
 
-def from_hit_counts(counts: ArrayLike) -> NDArray[np.float64]:
+def from_hit_counts(counts: ArrayLike) -> Matrix:
     """Relations from co-occurrences: ``R[i, j] = HC(i, j) / (HC(i) + HC(j))``.
 
     Parameters
@@ -69,17 +122,11 @@ def from_hit_counts(counts: ArrayLike) -> NDArray[np.float64]:
     ndarray of shape (n_labels, n_labels)
         Entries in [0, 1/2]. A label with no hits has a row and a column of zeros, diagonal included.
 
-    Raises
-    ------
-    ValueError
-        If `counts` is not a square symmetric matrix of finite non-negative numbers, or if two labels occur
-        together more often than one of them occurs.
-
     Notes
     -----
-    This is half the Dice coefficient: the formula is kept as the TAEP paper prints it, without the factor 2.
-    It is applied to the diagonal too, where ``HC(i, i) = HC(i)`` gives 1/2, the largest value two labels can
-    reach; the matrix is thus exactly half the Dice matrix, and its normalised Laplacian is the same.
+    This is half the Dice coefficient: the formula is as the TAEP paper prints it, without the factor 2. On the
+    diagonal ``HC(i, i) = HC(i)`` gives 1/2; the matrix is exactly half the Dice matrix, and its normalised
+    Laplacian is the same.
 
     Examples
     --------
@@ -87,122 +134,67 @@ def from_hit_counts(counts: ArrayLike) -> NDArray[np.float64]:
     array([[0.5 , 0.25],
            [0.25, 0.5 ]])
     """
-    hits = _as_square(counts, "counts")
-    _reject(
-        hits,
-        ~np.isfinite(hits) | (hits < 0),
-        "counts",
-        "a hit count must be a finite number >= 0",
-        "write 0 where the source has no record",
-    )
-    hits = _symmetric(hits, "counts")
+    hits = _symmetric(counts, "counts")
+    _refuse(~np.isfinite(hits) | (hits < 0), counts, "counts", "a count is a finite number >= 0")
     single = np.diag(hits)
-    _reject(
-        hits,
-        hits > np.minimum.outer(single, single),
-        "counts",
-        "two labels cannot occur together more often than either occurs alone (the diagonal)",
-        "count both from the same records, or cap the joint count at the smaller diagonal entry",
-    )
+    too_many = hits > np.minimum.outer(single, single)
+    _refuse(too_many, counts, "counts", "a pair occurs at most as often as either label (the diagonal)")
     total = np.add.outer(single, single)
     return np.divide(hits, total, out=np.zeros_like(hits), where=total > 0)
 
 
-def combine(relations: Sequence[ArrayLike], weights: ArrayLike | None = None) -> NDArray[np.float64]:
-    """Weighted mean of several relation matrices: ``R = sum_k w_k R_k / sum_k w_k``.
+def _split_weight(source: str) -> tuple[str, float]:
+    bare, found, weight = source.rpartition("=")
+    if not found or Path(source).exists():
+        return source, 1.0
+    try:
+        return bare, float(weight)
+    except ValueError:
+        raise ValueError(f"sources: {source!r}: {weight!r} is not a weight. Write 'wordnet=2'.") from None
 
-    Parameters
-    ----------
-    relations : sequence of array-like of shape (n_labels, n_labels)
-        Symmetric, finite, non-negative matrices over the same labels in the same order.
-    weights : array-like of shape (n_relations,), default=None
-        Non-negative weights, not all zero. None weighs all sources alike.
 
-    Returns
-    -------
-    ndarray of shape (n_labels, n_labels)
-        The mean. Sources are averaged as they are: one whose entries are small by construction (hit counts
-        stay under 1/2, paths reach 1) counts for less, which `weights` can make up for.
-
-    Raises
-    ------
-    ValueError
-        If `relations` is empty or holds a matrix that is not a relation, if the shapes differ, or if
-        `weights` does not fit.
-
-    Examples
-    --------
-    >>> combine([[[1, 0], [0, 1]], [[1, 1], [1, 1]]], weights=[3, 1])
-    array([[1.  , 0.25],
-           [0.25, 1.  ]])
-    """
-    matrices = [_as_relation(relation, f"relations[{k}]") for k, relation in enumerate(relations)]
-    if not matrices:
-        raise ValueError("relations: an empty sequence was given. Pass at least one relation matrix.")
-    shapes = [matrix.shape for matrix in matrices]
-    if len(set(shapes)) > 1:
+def _from_source(names: tuple[str, ...], source: str, senses: Mapping[str, str] | None) -> tuple[Matrix, str]:
+    """Relation matrix of one source, and the source in words."""
+    if source.lower() == "wordnet":
+        paths = path_lengths(names, senses or None)
+        return from_path_lengths(paths), paths.source
+    path = Path(source)
+    if source.lower() == "flickr":
+        counts = flickr_hit_counts(names)
+    elif path.is_file():
+        counts = read_hit_counts(path, names) if path.suffix.lower() == ".csv" else count_tag_sets(path, names)
+    else:
         raise ValueError(
-            f"relations: matrices of different shapes were given: {shapes}. "
-            "Build all of them over the same labels."
+            f"sources: {source!r} is neither 'wordnet', 'flickr' nor a file. Pass a CSV matrix of hit counts or a "
+            f"text file of tag sets."
         )
-    return np.average(np.stack(matrices), axis=0, weights=_as_weights(weights, len(matrices)))
-
-
-def _as_relation(relation: ArrayLike, name: str) -> NDArray[np.float64]:
-    matrix = _as_square(relation, name)
-    _reject(
-        matrix,
-        ~np.isfinite(matrix) | (matrix < 0),
-        name,
-        "a relation must be a finite number >= 0",
-        "write 0 for labels that have nothing in common",
-    )
-    return _symmetric(matrix, name)
-
-
-def _as_weights(weights: ArrayLike | None, n_relations: int) -> NDArray[np.float64]:
-    if weights is None:
-        return np.ones(n_relations)
-    values = np.asarray(weights, dtype=np.float64)
-    if values.shape != (n_relations,):
+    never = [name for name, count in zip(names, np.diag(counts), strict=True) if count == 0]
+    if len(never) == len(names):
+        raise ValueError(f"sources: no label occurs in {source!r}. Pass a file of tags, one photo per line.")
+    try:
+        matrix = from_hit_counts(counts)
+    except ValueError as error:
         raise ValueError(
-            f"weights: shape {values.shape} was given for {n_relations} relations. "
-            "Pass one weight for each relation."
-        )
-    if not np.isfinite(values).all() or (values < 0).any() or values.sum() == 0:
-        raise ValueError(
-            f"weights: {values.tolist()} was given. Pass finite weights >= 0, at least one of them positive."
-        )
-    return values
+            f"sources: {source!r}: {error} Correct the file, or repair the counts: see "
+            f"unseen.labels.cooccurrence.repair_counts."
+        ) from None
+    return matrix, f"{source} (no hits: {listed(never)})" if never else source
 
 
-def _as_square(matrix: ArrayLike, name: str) -> NDArray[np.float64]:
+def _symmetric(matrix: Any, name: str) -> Matrix:
+    """A square matrix, symmetric up to rounding, as an exactly symmetric one."""
     values = np.array(matrix, dtype=np.float64)
     if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:
-        raise ValueError(
-            f"{name}: an array of shape {values.shape} was given. "
-            "Pass a square matrix, one row and one column a label."
-        )
-    return values
-
-
-def _symmetric(values: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-    """Check symmetry up to rounding and return the exactly symmetric matrix."""
-    _reject(
-        values,
-        np.triu(~np.isclose(values, values.T, rtol=1e-9, atol=0)),
-        name,
-        "the two directions of a pair must agree",
-        f"pass a symmetric matrix, for instance ({name} + {name}.T) / 2",
-    )
+        raise ValueError(f"{name}: an array of shape {values.shape} was given. Pass one row and column per label.")
+    apart = ~np.isclose(values, values.T, rtol=1e-9, atol=0, equal_nan=True)
+    _refuse(np.triu(apart), matrix, name, "both directions of a pair have the same value")
     return 0.5 * (values + values.T)
 
 
-def _reject(values: NDArray[np.float64], bad: NDArray[np.bool_], name: str, rule: str, advice: str) -> None:
+def _refuse(bad: NDArray[np.bool_], matrix: Any, name: str, rule: str) -> None:
     """Raise a ValueError that shows the first entries marked as bad, if there are any."""
-    pairs = np.argwhere(bad)
-    if len(pairs) == 0:
-        return
-    shown = ", ".join(f"[{i}, {j}] = {values[i, j]:g}" for i, j in pairs[:_MAX_SHOWN])
-    more = f" and {len(pairs) - _MAX_SHOWN} more" if len(pairs) > _MAX_SHOWN else ""
-    raise ValueError(f"{name}: {rule}, but {name} has {shown}{more}. To fix it, {advice}.")
+    pairs, values = np.argwhere(bad), np.asarray(matrix)
+    if len(pairs):
+        labels = list(getattr(matrix, "columns", range(len(values))))
+        shown = ", ".join(f"[{labels[i]!r}, {labels[j]!r}] is {values[i, j]:g}" for i, j in pairs[:3])
+        raise ValueError(f"{name}: {rule}, but {shown} ({len(pairs)} such entries).")

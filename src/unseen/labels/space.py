@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from os import PathLike
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from unseen.labels.encoders import TextEncoder
 from unseen.labels.names import Resolution
-from unseen.labels.sources import PHRASE, look_up
-from unseen.labels.vectors import WordVectors, open_vectors
-from unseen.validation import check_choice, check_names, check_vectors, find_names, listed, which_vectors
+from unseen.labels.vectors import look_up
+from unseen.validation import Matrix, check_names, check_vectors, find_names, listed, which_vectors
 
 __all__ = ["LabelSpace"]
 
@@ -26,13 +25,15 @@ class LabelSpace:
     ----------
     names : iterable of str
         Unique, non-empty names; kept as a tuple.
-    vectors : array-like of shape (n_labels, n_dims), str, path, WordVectors, TextEncoder or None, default=None
-        One finite vector a name, in the same order; copied to a read-only float64 array. Or a source to look the
-        names up in: ``"glove"`` (also None), ``"use"`` for phrases in many languages, ``"minilm"`` for
-        phrases in English, ``"use:a picture of a {}"`` with a prompt, a file of word vectors, ...; see
-        `unseen.labels.sources.open_source`.
+    vectors : array-like of shape (n_labels, n_dims), str, path or TextEncoder, default="use"
+        One finite vector per name, in the same order; copied to a read-only float64 array. Or a source to look the
+        names up in: ``"use"`` for phrases in 16 languages, ``"minilm"`` for phrases in English, ``"glove"`` for
+        words, ``"use:a picture of a {}"`` with a prompt, a file of word vectors, ...; see
+        `unseen.labels.vectors.look_up`.
     missing : {"error", "mean", "skip"}, default="error"
-        What to do with names that a table of words does not know; see `unseen.labels.names.resolve_names`.
+        What to do with names that a table of words does not know; see `unseen.labels.vectors.look_up`.
+    progress : callable, optional
+        Called as ``progress(done, total)``, in bytes, while a source is downloaded.
 
     Attributes
     ----------
@@ -47,7 +48,7 @@ class LabelSpace:
 
     Examples
     --------
-    Looked up: ``LabelSpace(["dog", "dining table"])``, ``LabelSpace(["perro", "birthday cake"], "use")``.
+    Looked up: ``LabelSpace(["dog", "birthday cake", "perro"])``.
 
     >>> space = LabelSpace(["cat", "dog", "car"], [[1.0, 0.1], [1.0, 0.2], [0.0, 3.0]])
     >>> len(space), "dog" in space, space.index("car")
@@ -57,7 +58,7 @@ class LabelSpace:
     """
 
     names: tuple[str, ...]
-    vectors: NDArray[np.float64]
+    vectors: Matrix
     source: str | None
     resolved: tuple[Resolution, ...]
     _rows: dict[str, int]
@@ -65,20 +66,21 @@ class LabelSpace:
     def __init__(
         self,
         names: Iterable[str],
-        vectors: ArrayLike | str | PathLike[str] | WordVectors | TextEncoder | None = None,
-        *,
+        vectors: ArrayLike | str | PathLike[str] | TextEncoder = "use",
         missing: str = "error",
+        *,
+        progress: Callable[[int, int | None], object] | None = None,
     ) -> None:
         checked = check_names(names, "names")
         source: str | None = None
         resolved: tuple[Resolution, ...] = ()
-        if vectors is None or isinstance(vectors, str | PathLike | WordVectors | TextEncoder):
-            resolved, vectors, source = look_up(checked, vectors, missing=missing)
+        if isinstance(vectors, str | PathLike | TextEncoder):
+            resolved, vectors, source = look_up(checked, vectors, missing=missing, progress=progress)
             checked = tuple(resolution.name for resolution in resolved)
         copied = check_vectors(vectors, "vectors", checked).copy()
         copied.flags.writeable = False
-        self._set(names=checked, vectors=copied, source=source, resolved=resolved)
-        self._set(_rows={name: i for i, name in enumerate(checked)})
+        rows = {name: i for i, name in enumerate(checked)}
+        self._set(names=checked, vectors=copied, source=source, resolved=resolved, _rows=rows)
 
     def _set(self, **fields: object) -> None:
         for field, value in fields.items():
@@ -91,9 +93,7 @@ class LabelSpace:
         return name in self._rows
 
     def __add__(self, other: LabelSpace) -> LabelSpace:
-        if not isinstance(other, LabelSpace):
-            return NotImplemented
-        return self.concat(other)
+        return self.concat(other) if isinstance(other, LabelSpace) else NotImplemented
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self.names[:3])) + (", ..." if len(self) > 3 else "")
@@ -104,7 +104,7 @@ class LabelSpace:
         return _restore, (self.names, self.vectors, self.source, self.resolved)
 
     def index(self, name: str) -> int:
-        """Position of a label.
+        """Row of a label in `vectors`; an unknown one raises a ValueError with the nearest known names.
 
         Parameters
         ----------
@@ -114,17 +114,11 @@ class LabelSpace:
         Returns
         -------
         int
-            Its row in `vectors`.
-
-        Raises
-        ------
-        ValueError
-            If the label is unknown; the message lists the nearest known names.
         """
         return self._find([name], "name")[0]
 
     def select(self, names: Iterable[str]) -> LabelSpace:
-        """Sub-space of the given labels, in the given order.
+        """Space of the given labels, in the given order.
 
         Parameters
         ----------
@@ -134,11 +128,6 @@ class LabelSpace:
         Returns
         -------
         LabelSpace
-
-        Raises
-        ------
-        ValueError
-            If a label is unknown (the message lists the nearest known names), repeated, or if none is given.
         """
         chosen = check_names(names, "names")
         rows = self._find(chosen, "names")
@@ -156,34 +145,21 @@ class LabelSpace:
         Returns
         -------
         LabelSpace
-
-        Raises
-        ------
-        ValueError
-            If the dimensions differ or a name occurs twice.
         """
-        n_dims = self.vectors.shape[1]
-        for other in others:
-            if other.vectors.shape[1] != n_dims:
-                raise ValueError(
-                    f"others: label vectors of {other.vectors.shape[1]} dimensions were given, these have "
-                    f"{n_dims}. Take both from the same source."
-                )
         spaces = (self, *others)
+        for other in others:
+            self._check_dimensions(other.vectors, "others")
         names = [name for space in spaces for name in space.names]
-        shared = {space.source for space in spaces} == {self.source} and self.source is not None
-        return _restore(
-            names,
-            np.vstack([space.vectors for space in spaces]),
-            self.source if shared else None,
-            tuple(resolution for space in spaces for resolution in space.resolved) if shared else (),
-        )
+        vectors = np.vstack([space.vectors for space in spaces])
+        if self.source is None or {space.source for space in spaces} != {self.source}:
+            return LabelSpace(names, vectors)
+        return _restore(names, vectors, self.source, sum((space.resolved for space in spaces), ()))
 
     def beside(self, *others: LabelSpace) -> LabelSpace:
         """The same labels with the vectors of several sources, one beside the other.
 
         Each source counts by the length of its vectors: with ``a.centered().normalized()`` for every source the
-        cosine of two labels is the mean of what the sources say.
+        cosine of two labels is the mean of their cosines in the sources.
 
         Parameters
         ----------
@@ -195,11 +171,6 @@ class LabelSpace:
         LabelSpace
             With the names in the order of this space, and no record of the sources.
 
-        Raises
-        ------
-        ValueError
-            If a space lacks a label or has one too many.
-
         Examples
         --------
         >>> words = LabelSpace(["cat", "car"], [[1.0, 0.0], [0.0, 1.0]])
@@ -209,70 +180,37 @@ class LabelSpace:
                [0., 1., 5.]])
         """
         for other in others:
-            lacking = [name for name in self.names if name not in other]
-            added = [name for name in other.names if name not in self]
-            if lacking or added:
-                problem = f"lacks {listed(lacking)}" if lacking else f"has {listed(added)} too many"
-                raise ValueError(f"others: a space {problem}. Pass spaces of the same labels (see `select`).")
+            odd = sorted(set(self.names) ^ set(other.names))
+            if odd:
+                raise ValueError(f"others: {listed(odd)} in one space only. Pass spaces of the same labels.")
         vectors = [self.vectors, *(other.select(self.names).vectors for other in others)]
         return LabelSpace(self.names, np.hstack(vectors))
 
-    def centered(self, on: ArrayLike | str | None = None) -> LabelSpace:
+    def centered(self, on: ArrayLike | None = None) -> LabelSpace:
         """Space whose vectors have had a mean subtracted.
 
         Word vectors share a large common part, which makes all labels look alike. What it is taken to be
-        changes results a lot; none of these is best for all data.
+        changes results a lot.
 
         Parameters
         ----------
-        on : array-like of shape (n_vectors, n_dims), "vocabulary" or None, default=None
-            Vectors whose mean is subtracted, say ``seen.vectors``. "vocabulary": those of all words of the
-            table that the labels were looked up in (read once, then kept in the cache). None: those of this
-            space.
+        on : array-like of shape (n_vectors, n_dims), optional
+            Vectors whose mean is subtracted, say ``seen.vectors``; by default those of this space.
 
         Returns
         -------
         LabelSpace
-
-        Raises
-        ------
-        ValueError
-            If `on` is not a finite matrix of the same dimension with at least one row, or if it is
-            "vocabulary" and the vectors do not come from a table of words.
         """
-        if isinstance(on, str):
-            reference = self._vocabulary_mean(on)
-        else:
-            reference = self.vectors if on is None else check_vectors(on, "on")
-        n_dims = self.vectors.shape[1]
-        if reference.shape[1] != n_dims:
-            raise ValueError(
-                f"on: vectors of {reference.shape[1]} dimensions were given, these have {n_dims}. "
-                f"Take both from the same source."
-            )
+        reference = self.vectors if on is None else check_vectors(on, "on")
+        self._check_dimensions(reference, "on")
         return _restore(self.names, self.vectors - reference.mean(axis=0), self.source, self.resolved)
 
-    def _vocabulary_mean(self, on: str) -> NDArray[np.float64]:
-        check_choice(on, "on", ["vocabulary"])
-        if self.source is None or any(resolution.rule == PHRASE for resolution in self.resolved):
-            origin = "were given" if self.source is None else f"come from the text encoder {self.source!r}"
-            raise ValueError(
-                f"on: 'vocabulary' needs a table of words, but these vectors {origin}. "
-                f"Pass the vectors whose mean is to be subtracted."
-            )
-        return open_vectors(self.source).mean()[None]
-
     def normalized(self) -> LabelSpace:
-        """Space whose vectors have unit Euclidean length.
+        """Space whose vectors have unit Euclidean length; a zero vector raises a ValueError.
 
         Returns
         -------
         LabelSpace
-
-        Raises
-        ------
-        ValueError
-            If a vector is zero: it has no direction.
         """
         # Scaling by the largest entry first keeps the squares of tiny or huge vectors in range.
         largest = np.abs(self.vectors).max(axis=1, keepdims=True)
@@ -289,9 +227,16 @@ class LabelSpace:
     def _find(self, names: Iterable[str], argument: str) -> list[int]:
         return find_names(names, self._rows, argument, "Pass names of this space (see its `names`).")
 
+    def _check_dimensions(self, vectors: Matrix, argument: str) -> None:
+        if vectors.shape[1] != self.vectors.shape[1]:
+            raise ValueError(
+                f"{argument}: vectors of {vectors.shape[1]} dimensions were given, these have "
+                f"{self.vectors.shape[1]}. Take both from the same source."
+            )
+
 
 def _restore(
-    names: Iterable[str], vectors: NDArray[np.float64], source: str | None, resolved: tuple[Resolution, ...]
+    names: Iterable[str], vectors: Matrix, source: str | None, resolved: tuple[Resolution, ...]
 ) -> LabelSpace:
     """Space of vectors that are known, with a record of where they came from."""
     space = LabelSpace(names, vectors)

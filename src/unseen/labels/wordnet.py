@@ -1,24 +1,31 @@
 """Path lengths between labels in WordNet's is-a hierarchy, and the choice of the senses they are measured between.
 
-The relations of TAEP-H are ``relations.from_path_lengths(path_lengths(labels))``: ``R[i, j] = 1 / (path + 1)``.
+The relations of TAEP-H are ``from_path_lengths(path_lengths(labels))``: ``R[i, j] = 1 / (path + 1)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import csv
+import io
+import json
+import os
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.labels.wordnet_synsets import Synset, WordNet, open_wordnet
-from unseen.labels.wordnet_tables import TABLE_SOURCE, curated_sense, table_lengths
-from unseen.validation import MOST_LISTED, check_choice, check_names, find_names, listed
+from unseen.validation import Matrix, check_names, find_names, listed
 
-__all__ = ["PathLengths", "Synset", "WordNet", "curated_sense", "open_wordnet", "path_lengths"]
+__all__ = ["PathLengths", "curated_sense", "curated_senses", "open_wordnet", "pairwise_lengths", "path_lengths"]
 
 # What a sense gains for each doubling of the kinds listed below it, and loses for each sense before it. Picked on
 # COCO-80, where 6 of 79 senses then differ from those curated by hand (13 do if the first sense is taken).
@@ -36,75 +43,40 @@ class PathLengths:
         The labels, in the order of the rows.
     lengths : ndarray of shape (n_labels, n_labels)
         Edges of the shortest is-a path; ``inf`` where there is none. `numpy.asarray` of this object gives it too.
-    senses : dict of str to Synset or None
-        The sense of each label; None for a label that WordNet does not know (``missing="isolate"``).
-    chosen : dict of str to str
-        How each sense was chosen, in words.
+    senses : dict of str to str
+        The sense of each label, such as ``"dog.n.01"``.
     source : str
         Where the paths come from.
     """
 
     labels: tuple[str, ...]
-    lengths: NDArray[np.float64]
-    senses: dict[str, Synset | None]
-    chosen: dict[str, str]
+    lengths: Matrix
+    senses: dict[str, str]
     source: str
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.lengths, dtype=dtype) if copy else np.asarray(self.lengths, dtype=dtype)
 
-    def report(self) -> str:
-        """Source and chosen senses, a line a label."""
-        lines = [f"{label}: {self.senses[label] or 'no sense'}; {self.chosen[label]}" for label in self.labels]
-        return "\n".join([f"Paths from {self.source}.", *lines])
-
-
-class _Candidates(NamedTuple):
-    """Senses that a label may have, and why these; no reason is needed for the senses of its own name."""
-
-    senses: tuple[Synset, ...]
-    why: str
-
 
 def path_lengths(
-    labels: Iterable[str],
-    senses: str | Mapping[str, str | Synset | None] | None = None,
-    *,
-    wordnet: str | Path | WordNet | None = None,
-    missing: str = "error",
+    labels: Iterable[str], senses: Mapping[str, str] | None = None, *, wordnet: Any = None
 ) -> PathLengths:
     """Lengths of the shortest is-a paths between labels.
 
     Parameters
     ----------
     labels : iterable of str
-        Names of labels, or an object that has `names`, such as a LabelSpace.
-    senses : None, "first", "agree" or mapping of label to sense, default=None
-        Which sense a label has. None takes the senses curated by hand for the labels of VOC-20 and COCO-80, and
-        for other labels the sense that agrees best with them and with each other (see Notes). ``"first"`` takes
-        the most frequent sense, ``"agree"`` the one that agrees best; both turn to the curated ones only for names
-        that WordNet does not have ("tvmonitor"). A mapping gives senses as ``"dog.n.01"``, ``"02084071-n"`` or
-        ``"n02084071"``; labels that it leaves out are treated as with None.
-    wordnet : str, Path or WordNet, default=None
-        The WordNet to use, see `open_wordnet`. With None, and `senses` None, labels that are all of VOC-20 or
-        COCO-80 are looked up in a table that ships with this package: nothing needs to be installed, and the
-        answer is the same everywhere.
-    missing : {"error", "head", "isolate"}, default="error"
-        What to do with a name that WordNet does not have: raise an error; take the longest end of it that WordNet
-        has ("red sports car" is a "sports car"); or leave it without any path to other labels. "head" raises an
-        error if no end of the name is a noun.
+        Names of labels.
+    senses : mapping of label to sense, optional
+        Senses of some labels, such as ``{"plant": "plant.n.02"}``. Labels of VOC-20 and COCO-80 have senses
+        curated by hand; any other label takes the one that agrees best with the other labels (see Notes).
+    wordnet : optional
+        The WordNet to use, see `open_wordnet`. By default, labels that are all of VOC-20 or COCO-80 are looked
+        up in a table that ships with this package: nothing needs to be installed.
 
     Returns
     -------
     PathLengths
-        The matrix, the chosen senses and how they were chosen.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a WordNet is needed and there is none; the message says how to get one.
-    ValueError
-        If a name or a sense is unknown, or if WordNet's files are damaged.
 
     Notes
     -----
@@ -113,11 +85,10 @@ def path_lengths(
     ``1 / (1 + length of the path from s to the nearest sense of another label)
     + 0.06 log2(1 + kinds listed directly below s) - 0.05 (senses before s)``.
 
-    The second term is there because the taxonomy alone does not know that a plant beside sofas and chairs is no
+    The second term is there because the taxonomy alone does not know that a plant beside sofas and chairs is not a
     factory: a factory is nearer to them. What people photograph is what WordNet has many kinds of. Senses that are
     single individuals (Crane, the writer) count only if there is no other. All labels start at their first sense;
-    each then takes its best one in turn, in alphabetical order, until none changes (at most 20 rounds), so the
-    order of `labels` is irrelevant.
+    each then takes its best one in turn, in alphabetical order, until none changes.
 
     Examples
     --------
@@ -126,149 +97,177 @@ def path_lengths(
     array([[ 0., 11., 11.],
            [11.,  0.,  4.],
            [11.,  4.,  0.]])
-    >>> paths.senses["diningtable"].name
+    >>> paths.senses["diningtable"]
     'dining_table.n.01'
     """
-    names = check_names(getattr(labels, "names", labels), "labels")
-    check_choice(missing, "missing", ("error", "head", "isolate"))
-    if senses is not None and not isinstance(senses, Mapping):
-        check_choice(senses, "senses", ("first", "agree"))
-    if senses is None and wordnet is None:
-        curated = [curated_sense(name) for name in names]
-        known = [sense for sense in curated if sense is not None]
-        if len(known) == len(names):
-            chosen = dict.fromkeys(names, "curated")
-            return PathLengths(
-                names, table_lengths(known), dict(zip(names, curated, strict=True)), chosen, TABLE_SOURCE
-            )
-    net = _open(wordnet, names, senses)
-    return _measure(net, names, _all_candidates(net, names, senses, missing))
+    names = check_names(labels, "labels")
+    if not senses and wordnet is None and all(curated_sense(name) for name in names):
+        chosen = {name: str(curated_sense(name)) for name in names}
+        header, *rows = csv.reader(_data("wordnet30_paths.csv").splitlines())
+        order = [header[1:].index(sense) for sense in chosen.values()]
+        lengths = np.array([row[1:] for row in rows], dtype=np.float64)[np.ix_(order, order)]
+        return PathLengths(names, lengths, chosen, "the table of WordNet 3.0 paths that ships with unseen")
+    net = open_wordnet(wordnet)
+    given = dict(senses or {})
+    find_names(given, {name: i for i, name in enumerate(names)}, "senses", "Give senses of `labels` only.")
+    candidates = {name: _given(net, given[name]) if name in given else _candidates(net, name) for name in names}
+    if unknown := [name for name in names if not candidates[name]]:
+        initials = {name[0].lower() for name in unknown}
+        nouns = {lemma.replace("_", " "): 0 for lemma in net.all_lemma_names(pos="n") if lemma[0] in initials}
+        find_names(unknown, nouns, "labels", "WordNet has no such nouns. Name a sense in senses: 'dog.n.01'.")
+    picks = _most_agreeing(candidates)
+    chosen = {name: picks[name].name() for name in names}
+    return PathLengths(names, pairwise_lengths([picks[name] for name in names]), chosen, f"WordNet in {net.root}")
 
 
-def _open(wordnet: str | Path | WordNet | None, names: tuple[str, ...], senses: Any) -> WordNet:
+def open_wordnet(source: Any = None) -> Any:
+    """Open WordNet's nouns with NLTK.
+
+    Parameters
+    ----------
+    source : str, Path or reader, optional
+        A folder with `index.noun` and `data.noun`, WordNet's own dict folder. By default NLTK's corpus, or else
+        the folder ``$WNSEARCHDIR``, ``$WNHOME/dict`` or ``/usr/share/wordnet``. A reader is returned as it is.
+
+    Returns
+    -------
+    nltk.corpus.reader.WordNetCorpusReader
+    """
+    if source is not None and not isinstance(source, str | os.PathLike):
+        return source
     try:
-        return open_wordnet(wordnet)
-    except FileNotFoundError as error:
-        unlisted = [name for name in names if curated_sense(name) is None]
-        if wordnet is not None or senses is not None or not unlisted:
-            raise
-        raise FileNotFoundError(
-            f"labels: {listed(unlisted)} not in the table of VOC-20 and COCO-80 that ships with unseen. {error}"
-        ) from None
-
-
-def _measure(net: WordNet, names: tuple[str, ...], candidates: dict[str, _Candidates]) -> PathLengths:
-    picks = _most_agreeing(net, {name: found.senses for name, found in candidates.items()})
-    lengths = np.full((len(names), len(names)), np.inf)
-    np.fill_diagonal(lengths, 0.0)
-    rows = [row for row, name in enumerate(names) if name in picks]
-    lengths[np.ix_(rows, rows)] = net.pairwise([picks[names[row]] for row in rows])
-    chosen = dict.fromkeys(names, "not in WordNet: no path to other labels")
-    for name in picks:
-        n_senses, why = len(candidates[name].senses), candidates[name].why
-        chosen[name] = (
-            f"agrees best of {n_senses} senses{why and ', '}{why}" if n_senses > 1 else why or "only sense"
-        )
-    return PathLengths(names, lengths, {name: picks.get(name) for name in names}, chosen, net.name)
-
-
-def _all_candidates(
-    net: WordNet, names: tuple[str, ...], senses: str | Mapping[str, str | Synset | None] | None, missing: str
-) -> dict[str, _Candidates]:
-    """Candidates of every label that has any; the others raise an error unless they are to be isolated."""
-    given = _given_senses(net, names, senses)
-    curated_first = senses is None or isinstance(senses, Mapping)
-    found: dict[str, _Candidates] = {}
-    for name in names:
-        if name in given:
-            found[name] = _Candidates((given[name],), "given")
-        elif senses == "first" and (own := net.senses(name)):
-            found[name] = _Candidates(own[:1], f"first of {len(own)} senses" if len(own) > 1 else "")
-        elif options := _candidates(net, name, curated_first, missing == "head"):
-            found[name] = options
-    unknown = [name for name in names if name not in found]
-    if unknown and missing != "isolate":
-        hints = [
-            f"{name!r} (nearest: {listed(near)})" if (near := net.nearest_lemmas(name)) else repr(name)
-            for name in unknown[:MOST_LISTED]
-        ]
-        more = f"; and {len(unknown) - MOST_LISTED} more" if len(unknown) > MOST_LISTED else ""
-        raise ValueError(
-            f"labels: {len(unknown)} {'name is' if len(unknown) == 1 else 'names are'} no noun of {net.name}: "
-            f"{'; '.join(hints)}{more}. Give a sense in senses, or pass missing='head' or missing='isolate'."
-        )
-    return found
-
-
-def _given_senses(net: WordNet, names: tuple[str, ...], senses: Any) -> dict[str, Synset]:
-    if not isinstance(senses, Mapping):
-        return {}
-    find_names(senses, {name: row for row, name in enumerate(names)}, "senses", "Give senses of `labels` only.")
-    given = {}
-    for name, sense in senses.items():
-        if sense is None:
-            continue
-        if not isinstance(sense, str | Synset):
-            raise ValueError(f"senses[{name!r}]: {sense!r} was given. Pass a sense such as 'dog.n.01'.")
+        wordnet = import_module("nltk.corpus").wordnet
+    except ImportError as error:
+        raise ImportError('wordnet: NLTK is not installed. Run: pip install "unseen[wordnet]"') from error
+    if source is None:
         try:
-            given[name] = net.synset(sense)
-        except ValueError as error:
-            raise ValueError(f"senses[{name!r}]: {str(error).partition(': ')[2]}") from None
-    return given
+            wordnet.ensure_loaded()
+            return wordnet
+        except LookupError:
+            pass
+    places = usual_folders() if source is None else [Path(source).expanduser()]
+    for folder in places:
+        if (folder / "data.noun").is_file() and (folder / "index.noun").is_file():
+            return _open_folder(folder.resolve())
+    raise FileNotFoundError(
+        f"wordnet: there is no WordNet in {listed(list(map(str, places)))}. Install one (`apt-get install "
+        f"wordnet-base` on Debian and Ubuntu, `python -m nltk.downloader wordnet` anywhere) or set WNSEARCHDIR."
+    )
 
 
-def _candidates(net: WordNet, name: str, curated_first: bool, use_head: bool) -> _Candidates | None:
-    curated = _curated(net, name)
-    if curated and curated_first:
-        return curated
-    if found := _kinds(net, net.senses(name)):
-        return _Candidates(found, "")
-    if curated or not use_head:
-        return curated
-    words = name.replace("_", " ").split()
-    for start in range(1, len(words)):
-        head = " ".join(words[start:])
-        if found := _kinds(net, net.senses(head)):
-            return _Candidates(found, f"as a kind of {head!r}")
-    return None
+def usual_folders() -> list[Path]:
+    """Where a WordNet may be that is not part of NLTK's data."""
+    named = os.environ.get("WNSEARCHDIR", ""), os.environ.get("WNHOME", "") + "/dict"
+    return [Path(place) for place in (*named, "/usr/share/wordnet") if place]
 
 
-def _kinds(net: WordNet, senses: tuple[Synset, ...]) -> tuple[Synset, ...]:
-    """Senses that are kinds of things; all of them if each is one individual."""
-    return tuple(sense for sense in senses if not net.is_instance(sense)) or senses
+@cache
+def _open_folder(folder: Path) -> Any:
+    allowed = import_module("nltk.data").path
+    reader: Any = import_module("nltk.corpus.reader.wordnet").WordNetCorpusReader
+
+    class Nouns(reader):
+        """The nouns of a dict folder. Debian's lacks the names of lexicographer files, which are not needed."""
+
+        def open(self, file: str) -> Any:
+            if file == "lexnames":
+                return io.StringIO("".join(f"{i:02d} file{i} 1\n" for i in range(45)))
+            return super().open(file) if "noun" in file and (folder / file).exists() else io.StringIO()
+
+        def map_wn(self, version: str = "wordnet") -> None:
+            """Map nothing: maps to other versions serve other languages only."""
+
+    if str(folder) not in allowed:  # NLTK reads only below the folders that are registered there
+        allowed.append(str(folder))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it has no other languages
+            return Nouns(str(folder), None)
+    except Exception as error:  # NLTK's WordNetError is an Exception
+        raise ValueError(f"wordnet: {str(folder)!r} cannot be read ({error!r}). Install it again.") from error
 
 
-def _curated(net: WordNet, name: str) -> _Candidates | None:
-    """Curated sense of a label, found by its definition: other versions of WordNet number senses otherwise."""
-    wanted = curated_sense(name)
-    senses = net.senses(wanted.lemmas[0]) if wanted else ()
-    if wanted is None or not senses:
-        return None
-    alike = [SequenceMatcher(None, _definition(sense), _definition(wanted)).ratio() for sense in senses]
-    return _Candidates((senses[int(np.argmax(alike))],), "curated")
+def curated_sense(label: str) -> str | None:
+    """Sense of a label of VOC-20 or COCO-80, chosen by hand; None if it is not such a label."""
+    glued = {_glued(name): sense for names in curated_senses().values() for name, sense in names.items()}
+    return glued.get(_glued(label))
 
 
-def _definition(synset: Synset) -> str:
-    return synset.gloss.partition(";")[0]
+@cache
+def curated_senses() -> dict[str, dict[str, str]]:
+    """Senses chosen by hand, by label set and label."""
+    sets: dict[str, dict[str, str]] = json.loads(_data("label_senses.json"))
+    return sets
 
 
-def _most_agreeing(net: WordNet, candidates: dict[str, tuple[Synset, ...]]) -> dict[str, Synset]:
+def _data(name: str) -> str:
+    return (files("unseen.labels") / "data" / name).read_text(encoding="utf-8")
+
+
+def _glued(label: str) -> str:
+    return re.sub(r"[\s_-]+", "", label.lower())
+
+
+def _nouns(net: Any, name: str) -> list[Any]:
+    """Noun senses of a name in any of its forms, the most frequent first; hyphens may be spaces."""
+    lemma = "_".join(name.lower().replace("_", " ").split())
+    return list(net.synsets(lemma, pos="n") or net.synsets(lemma.replace("-", "_"), pos="n"))
+
+
+def _candidates(net: Any, name: str) -> list[Any]:
+    """Senses that a label may have: the curated one, or else all that are kinds of things, or else all."""
+    curated = curated_sense(name)
+    if curated and (alike := _nouns(net, curated.partition(".")[0])):
+        # By its definition: other versions of WordNet number senses otherwise.
+        rows = csv.DictReader(_data("wordnet30_senses.csv").splitlines())
+        definition = next(row["definition"] for row in rows if row["sense"] == curated)
+        return sorted(alike, key=lambda s: -SequenceMatcher(None, s.definition(), definition).ratio())[:1]
+    senses = _nouns(net, name)
+    return [sense for sense in senses if not sense.instance_hypernyms()] or senses
+
+
+def _given(net: Any, sense: str) -> list[Any]:
+    try:
+        if (synset := net.synset(sense)).pos() == "n":
+            return [synset]
+    except Exception:  # NLTK's WordNetError is an Exception; what has no dots raises another
+        pass
+    others = [synset.name() for synset in _nouns(net, str(sense).partition(".")[0])]
+    raise ValueError(f"senses: {sense!r} is not a noun sense. Choose from {listed(others or ['dog.n.01'])}.")
+
+
+def pairwise_lengths(synsets: Sequence[Any]) -> Matrix:
+    """Edges of the shortest is-a path between every two of NLTK's synsets; ``inf`` if they share no ancestor."""
+    members: dict[str, dict[int, int]] = {}
+    for row, synset in enumerate(synsets):
+        for ancestor, distance in synset.hypernym_distances():
+            below = members.setdefault(ancestor.name(), {})
+            below[row] = min(distance, below.get(row, distance))
+    lengths = np.full((len(synsets), len(synsets)), np.inf)
+    for below in members.values():
+        block = np.ix_(list(below), list(below))
+        distances = list(below.values())
+        lengths[block] = np.minimum(lengths[block], np.add.outer(distances, distances))
+    return lengths
+
+
+def _most_agreeing(candidates: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """The sense of each label, by the rule in the notes of `path_lengths`."""
     names = sorted(candidates)
     flat = [sense for name in names for sense in candidates[name]]
-    ends = np.cumsum([len(candidates[name]) for name in names])
-    starts = ends - [len(candidates[name]) for name in names]
+    sizes = np.array([len(candidates[name]) for name in names])
+    starts = np.cumsum(sizes) - sizes
     picks = starts.copy()
     if len(flat) > len(names) > 1:
-        closeness = 1.0 / (1.0 + net.pairwise(flat))
-        merit = np.array([HYPONYM_GAIN * np.log2(1 + net.n_hyponyms(sense)) for sense in flat])
-        merit -= RANK_LOSS * (np.arange(len(flat)) - np.repeat(starts, ends - starts))
+        closeness = 1.0 / (1.0 + pairwise_lengths(flat))
+        n_kinds = np.array([len(sense.hyponyms() + sense.instance_hyponyms()) for sense in flat])
+        merit = HYPONYM_GAIN * np.log2(1 + n_kinds) - RANK_LOSS * (np.arange(len(flat)) - np.repeat(starts, sizes))
         for _ in range(_MAX_ROUNDS):
             before = picks.copy()
-            for row in np.flatnonzero(ends - starts > 1):
-                others = np.delete(picks, row)
-                own = slice(starts[row], ends[row])
-                picks[row] = starts[row] + np.argmax(closeness[own][:, others].max(axis=1) + merit[own])
+            for row in np.flatnonzero(sizes > 1):
+                own = slice(starts[row], starts[row] + sizes[row])
+                nearest = closeness[own][:, np.delete(picks, row)].max(axis=1)
+                picks[row] = starts[row] + np.argmax(nearest + merit[own])
             if np.array_equal(picks, before):
                 break
     return {name: flat[pick] for name, pick in zip(names, picks, strict=True)}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unseen.evaluation.metrics import Summary, label_average_precision, summary
-from unseen.labels.everyday import label_key
+from unseen.labels.names import label_key
 from unseen.photos.tagger import PhotoTagger
 from unseen.photos.training import TrainingSet
 

@@ -22,9 +22,8 @@ from unseen.images._extraction import describe_each
 from unseen.images.backbones import Backbone, open_backbone
 from unseen.images.features import FeatureSet, open_features
 from unseen.images.finding import find_images
-from unseen.labels.everyday import everyday_labels, label_key, refuse_twins
-from unseen.labels.kept import kept_space
-from unseen.labels.prompts import with_absolute_path
+from unseen.labels.encoders import with_absolute_path
+from unseen.labels.names import everyday_labels, label_key, merge_names
 from unseen.labels.space import LabelSpace
 from unseen.photos._files import check_notes, class_attributes, damaged, digest, equal
 from unseen.taep import TAEP
@@ -90,7 +89,7 @@ class PhotoTagger:
     backbone : Backbone or str
         What looks at photos: see `unseen.images.backbones.open_backbone`.
     vectors : str
-        Source of label vectors, by name or file: see `unseen.labels.sources.open_source`.
+        Source of label vectors, by name or file: see `unseen.labels.vectors.look_up`.
     inputs : tuple of {"features", "logits"}, default=("features",)
         Outputs of the backbone that the tagger's columns are, in this order.
     training : str or Path, optional
@@ -276,8 +275,7 @@ class PhotoTagger:
         known = {label_key(name): vector for name, vector in zip(names, vectors, strict=True)}
         if labels is None:
             return dict(zip(names, vectors, strict=True)) | self._everyday(known)
-        asked = check_names(labels, "labels")
-        refuse_twins(asked)
+        asked, _ = merge_names(check_names(labels, "labels"))
         others = [name for name in asked if label_key(name) not in known]
         found = dict(zip(others, LabelSpace(others, self.vectors).vectors, strict=True)) if others else {}
         return {name: found[name] if name in found else known[label_key(name)] for name in asked}
@@ -304,7 +302,7 @@ class PhotoTagger:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # that a small table lacks many of them is no surprise
             try:
-                space = kept_space(others, self.vectors, missing="skip")
+                space = LabelSpace(others, self.vectors, missing="skip")
             except ValueError:  # it has none of them
                 return {}
         return dict(zip(space.names, space.vectors, strict=True))

@@ -18,8 +18,8 @@ from unseen.evaluation.search import SearchResult, class_holdout_search
 from unseen.images.backbones import Backbone, open_backbone
 from unseen.images.features import FeatureSet, open_features
 from unseen.images.knowledge import backbone_knowledge
-from unseen.labels.everyday import label_key, refuse_twins
-from unseen.labels.relate import relate
+from unseen.labels.names import label_key, merge_names
+from unseen.labels.relations import relate
 from unseen.labels.space import LabelSpace
 from unseen.photos.tagger import PhotoTagger, stack_inputs
 from unseen.taep import TAEP
@@ -103,7 +103,7 @@ def train(
     labels : str or Path
         Annotations: a CSV, a VOC devkit, a COCO file, a folder of NUS-WIDE.
     vectors : str, default="use"
-        Source of label vectors: see `unseen.labels.sources.open_source`.
+        Source of label vectors: see `unseen.labels.vectors.look_up`.
     unseen : sequence of str
         Labels to transfer to, as far as they are known now. Annotations of them are not used.
     split : str, optional
@@ -113,7 +113,7 @@ def train(
     backbone : str, optional
         What made the features, if their file does not say.
     sources : sequence of str
-        Of relations between labels: see `unseen.labels.relate.relate`.
+        Of relations between labels: see `unseen.labels.relations.relate`.
     search : bool, default=False
         Choose beta on held-out annotated labels, and gamma if there are unseen labels (`GRID`).
     progress : callable(done, total), optional
@@ -331,7 +331,7 @@ def fit_photos(
     backbone : Backbone
         That made the features.
     vectors : str
-        Source of label vectors: see `unseen.labels.sources.open_source`.
+        Source of label vectors: see `unseen.labels.vectors.look_up`.
     inputs : sequence of {"features", "logits"}, default=("features",)
         What the tagger's columns are.
     unseen : sequence of str
@@ -356,7 +356,8 @@ def fit_photos(
     known = [name for name in data.annotations.labels if label_key(name) not in held_out]
     if not known:
         raise ValueError("unseen: all annotated labels are unseen ones. Leave some to learn from.")
-    refuse_twins([*known, *unseen])
+    if notes := merge_names([*known, *unseen])[1]:
+        raise ValueError(f"labels: {notes[0]} Pass one of them.")
     data = _with_known_labels(data, known)
     Y = data.annotations.select(labels=known).Y
     empty = [name for name, column in zip(known, Y.T, strict=True) if not (column == 1).any()]
