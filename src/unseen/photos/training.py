@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unseen.base import ZeroShotTagger
-from unseen.datasets.annotations import Annotations
 from unseen.datasets import read_annotations
+from unseen.datasets.annotations import Annotations
 from unseen.ensembles import Combination
 from unseen.evaluation.search import SearchResult, class_holdout_search
 from unseen.images.backbones import Backbone, open_backbone
