@@ -76,9 +76,9 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         X : array-like or CSR matrix of shape (n_images, n_features)
             Features; float32 and float64 are used as they are, also memory-mapped.
         Y : array-like of shape (n_images, n_seen), lists of tags, or vector of classes
-            1 = the image shows the label, 0 = it does not, NaN (in a float array) = unknown: such an entry takes
-            part in neither side of the loss. Lists of tags, ``[["dog", "sofa"], [], ["cat"]]``, become columns in
-            the order of ``seen``, or sorted without it. A vector of class names is read as one label per image.
+            1 = the image shows the label, 0 = it does not, NaN = unknown: such an entry takes part in neither side
+            of the loss. Lists of tags, ``[["dog", "sofa"], [], ["cat"]]``, become columns in the order of
+            ``seen``, or sorted without it. A vector of class names is read as one label per image.
         seen : labels, optional
             The annotated labels, in the order of the columns of Y: vectors of shape (n_seen, n_dims), a
             LabelSpace, a data frame indexed by name, or a mapping of names to vectors. Without it every label is
@@ -102,7 +102,6 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_images, n_features)
-            Features.
         labels : labels, default="seen"
             What to score: names known from `fit`, any label vectors (of labels absent at `fit` too), or one of
             the words "seen", "unseen", "all". A label's scores do not depend on the other labels asked for.
@@ -125,7 +124,6 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_images, n_features)
-            Features.
 
         Returns
         -------
@@ -142,7 +140,6 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_images, n_features)
-            Features.
         labels : labels, default="seen"
             As in `decision_function`.
         top : int, optional
@@ -173,7 +170,6 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_images, n_features)
-            Features.
         labels : labels, default="all"
             As in `decision_function`; "all" are the labels known from `fit`, seen and unseen.
         top : int, default=5
@@ -242,15 +238,13 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_images, n_features)
-            Features.
         y : array-like of shape (n_images, n_seen), lists of tags, or vector of classes
-            As in `fit`. Unknown entries are ignored, images without a known positive are left out; a label that
-            ties with others takes the worst rank of them.
+            As in `fit`. Unknown entries are ignored, images without a known positive are left out, and tied labels
+            take the worst of their ranks.
 
         Returns
         -------
         float
-            Between 0 and 1, the higher the better.
         """
         check_is_fitted(self)
         if self.single_label_:
@@ -262,10 +256,8 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
             raise ValueError(f"Y: its columns are not the seen labels {listed(names)}. Pass those of fit.")
         precisions = []
         for t, s in zip(T, scores, strict=True):
-            positives, known = s[t == 1], s[t != 0]
-            hits = (positives >= positives[:, None]).sum(axis=1)
-            ranks = (known >= positives[:, None]).sum(axis=1)
-            precisions += [float(np.mean(hits / ranks))] if len(positives) else []
+            hits, ranks = ((s[kind] >= s[t == 1, None]).sum(axis=1) for kind in (t == 1, t != 0))
+            precisions += [np.mean(hits / ranks)] if len(hits) else []
         return float(np.mean(precisions))
 
     def save(self, path: str | Path) -> None:
@@ -315,14 +307,11 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
         """One part for each seen label; they sum to the margin score of image X for label M plus the threshold."""
-        raise ValueError(
-            f"explain: {type(self).__name__} cannot explain its scores, which are not sums over seen labels."
-        )
+        raise ValueError(f"explain: the scores of {type(self).__name__} are not sums over seen labels.")
 
     def _saved_params(self) -> dict[str, Any]:
         """Parameters that `save` writes."""
-        params: dict[str, Any] = self.get_params(deep=False)
-        return params
+        return self.get_params(deep=False)  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -385,10 +374,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
 
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:
         if is_dask(X):
-            raise ValueError(
-                f"X: a Dask {type(X).__name__} was given, which {type(self).__name__} can score, but not learn "
-                f"from or explain. Pass X.compute(); TAEP learns from it as it is."
-            )
+            raise ValueError(f"X: {type(self).__name__} can score a Dask collection only. Pass X.compute().")
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
         if sp.issparse(X):
             X = sp.csr_array(X, copy=not X.has_canonical_format)
@@ -399,7 +385,13 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         """Learn the names and vectors of the labels, the seen ones first, and the centre of the vectors."""
         if seen is None and unseen is not None:
             raise ValueError("unseen: unseen labels need vectors of the seen ones. Pass seen as well.")
-        given = Labels(names, np.eye(n_seen)) if seen is None else self._check_seen(seen, n_seen, names)
+        given = Labels(names, np.eye(n_seen)) if seen is None else check_labels(seen, "seen")
+        if seen is not None and self.single_label_:
+            raise ValueError("seen: label vectors need an indicator matrix Y, but Y is a vector of classes.")
+        if len(given.vectors) != n_seen:
+            raise ValueError(f"seen: {len(given.vectors)} labels for {n_seen} columns of Y. Pass one per column.")
+        if names is not None and given.names is not None and names != given.names:
+            raise ValueError(f"seen: {listed(given.names)} are not the columns of Y ({listed(names)}) in order.")
         n_dims = given.vectors.shape[1]
         others = Labels((), np.empty((0, n_dims))) if unseen is None else check_labels(unseen, "unseen")
         if others.vectors.shape[1] != n_dims:
@@ -407,21 +399,10 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         self.n_seen_ = n_seen
         self.label_vectors_ = np.vstack([given.vectors, others.vectors])
         numbered = _numbered_names(len(self.label_vectors_))
-        self.label_names_ = check_names(
-            (*(given.names or numbered[:n_seen]), *(others.names or numbered[n_seen:])), "seen and unseen"
-        )
+        of_seen, of_unseen = given.names or names or numbered[:n_seen], others.names or numbered[n_seen:]
+        self.label_names_ = check_names(of_seen + of_unseen, "seen and unseen")
         is_centred = check_flag(self.center, "center") and seen is not None
         self.label_center_ = self.label_vectors_.mean(axis=0) if is_centred else np.zeros(n_dims)
-
-    def _check_seen(self, seen: Any, n_seen: int, column_names: tuple[str, ...] | None) -> Labels:
-        if self.single_label_:
-            raise ValueError("seen: label vectors need an indicator matrix Y, but Y is a vector of classes.")
-        names, vectors = check_labels(seen, "seen")
-        if len(vectors) != n_seen:
-            raise ValueError(f"seen: {len(vectors)} labels for {n_seen} columns of Y. Pass one label per column.")
-        if column_names is not None and names is not None and names != column_names:
-            raise ValueError(f"seen: {listed(names)} are not the columns of Y ({listed(column_names)}) in order.")
-        return Labels(names or column_names, vectors)
 
     def _embed(self, vectors: Matrix, argument: str, names: tuple[str, ...] | None = None) -> Matrix:
         """Label vectors as the method uses them: centred as at fit time and scaled to unit length."""
@@ -437,10 +418,8 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         lengths = np.linalg.norm(moved / largest, axis=1, keepdims=True)
         central = lengths[:, 0] <= 1e-12 * np.linalg.norm(vectors / largest, axis=1)
         if central.any():
-            raise ValueError(
-                f"{argument}: nothing is left of {which_vectors(central, names)} after centring on the mean of "
-                f"the labels given to fit. Pass center=False, or leave the label out."
-            )
+            which = which_vectors(central, names)
+            raise ValueError(f"{argument}: nothing is left of {which} after centring. Pass center=False.")
         return moved / largest / lengths if self.normalize_ else moved
 
     def _seen_vectors(self) -> Matrix:
@@ -451,8 +430,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         """Names of the labels that a caller asks for, and their margin scores."""
         check_is_fitted(self)
         names, vectors = self._resolve(labels)
-        X = self._check_images(X)
-        return names, self._margin_scores(X, self._embed(vectors, "labels", names))
+        return names, self._margin_scores(self._check_images(X), self._embed(vectors, "labels", names))
 
     def _question(self, x: Any, label: Any) -> tuple[Any, str, Matrix]:
         """One image as a matrix of one row, the name of one label, and its embedded vector as a matrix."""

@@ -23,7 +23,7 @@ class Part(NamedTuple):
     name : str
         Name of the label or class; of an image its row in the training features, or its path.
     value : float
-        Its contribution, negative if it speaks against the label.
+        Its contribution, negative if it lowers the score.
     """
 
     kind: Literal["label", "class", "image"]
@@ -55,44 +55,13 @@ class Explanation:
 
     @classmethod
     def of(cls, label: str, score: float, parts: Iterable[Part]) -> Self:
-        """Sort the parts; the offset is what they leave of the score.
-
-        Parameters
-        ----------
-        label : str
-            What is explained.
-        score : float
-            Margin score.
-        parts : iterable of Part
-            In any order.
-
-        Returns
-        -------
-        Explanation
-        """
+        """Explanation by these parts, which are sorted; the offset is what they leave of the score."""
         ordered = tuple(sorted(parts, key=lambda part: -abs(part.value)))
         return cls(label, score, score - sum(part.value for part in ordered), ordered)
 
 
 def parts_in_span(vector: Matrix, seen: Matrix, label: Matrix) -> Matrix:
-    """Split ``<vector, label>`` over the seen labels, in whose span the vector lies.
-
-    ``vector = sum_k e_k m_k`` gives the parts ``e_k <m_k, label>``. The e are unique when no seen label is a
-    combination of the others; otherwise the smallest ones are taken.
-
-    Parameters
-    ----------
-    vector : ndarray of shape (n_dims,)
-        What is split.
-    seen : ndarray of shape (n_seen, n_dims)
-        Vectors of the seen labels.
-    label : ndarray of shape (n_dims,)
-        Vector of the label.
-
-    Returns
-    -------
-    ndarray of shape (n_seen,)
-    """
+    """Split ``<vector, label>`` into ``e_k <seen_k, label>`` with ``vector = sum_k e_k seen_k`` and least ``|e|``."""
     evidence = np.linalg.lstsq(seen.T, vector, rcond=DEPENDENT)[0]
     parts: Matrix = evidence * (seen @ label)
     return parts

@@ -30,7 +30,7 @@ from unseen.validation import (
 if TYPE_CHECKING:
     # Imported where they are used: scoring needs neither the solvers, which load numba, nor Dask.
     from unseen.solvers.dual import DualProblem
-    from unseen.solvers.projection import ProjectionFit, ProjectionProblem, Start
+    from unseen.solvers.projection import ProjectionFit, ProjectionProblem
 
 
 class TAEP(ZeroShotTagger):
@@ -38,10 +38,10 @@ class TAEP(ZeroShotTagger):
 
     Minimises over V = [W, W0] and a projection P of the label vectors M = [seen; unseen]::
 
-        sum_i  max_{c in Y_i} [1 - s_ic]_+  +  max_{c not in Y_i} [1 + s_ic]_+
+        sum_i  w_i (max_{c in Y_i} [1 - s_ic]_+  +  max_{c not in Y_i} [1 + s_ic]_+)
             +  beta/2 |V|^2  +  gamma H(P)  +  lam A(P)
 
-    with the margin scores ``s_ic = F(i, c) - F(i, 0)``, ``F(i, c) = x_i W U' m_c``, ``F(i, 0) = x_i W0``,
+    with weights w_i of the images (1 unless given), margin scores ``s_ic = F(i, c) - F(i, 0)``, ``F(i, c) = x_i W U' m_c``, ``F(i, 0) = x_i W0``,
     ``P = U U'``. ``H(P) = tr(P M'QM) / 2`` draws unseen labels to seen ones and apart from each other, and
     ``A(P) = tr(P M'LM) / 2`` with the normalised Laplacian L of ``relations`` keeps related labels together. Rows
     of X and M have unit length.
@@ -74,22 +74,21 @@ class TAEP(ZeroShotTagger):
     random_state : int, RandomState or None, default=0
         Order in which images are visited. The same seed and number of threads give the same bits.
     n_jobs : int, optional
-        Threads that visit the images during `fit` (those of a sparse X, and few of them, are visited by one); None
-        means 1, -1 all cores. The certificate holds for any number; the solution differs within it.
+        Threads that visit the images during `fit`, where there are enough of them and X is dense; None means 1, -1
+        all cores. The certificate holds for any number; the solution differs within it.
     memory : {"full", "low"}, default="full"
-        "low" keeps a memory-mapped X (C-contiguous float32 or float64) in its file: chunks of 4096 images are read
-        in random order, and their images visited in random order, instead of all images in random order.
+        "low" keeps a memory-mapped X (C-contiguous float32 or float64) in its file and reads chunks of 4096 images
+        in random order.
     engine : {"local", "dask"}, default="local"
         "dask" trains on the workers of the current Dask client; a Dask array or data frame as X does so anyway.
-        The certificate is the same and holds whatever happens to the workers; the solution differs within it, from
-        run to run too, since the bits of a product depend on the machine and the layout of its operands.
+        The certificate holds whatever happens to the workers; the solution differs within it, from run to run too.
     part_size : int, default=25000
         With Dask: images per part, the unit of work of a thread. More parts run at once and need more rounds.
     warm_start : bool, default=False
         Begin at the projection and the duals of the fit before, if it had as many images, labels and dimensions:
         for a path over beta, gamma or lam. The certificate does not depend on the start. Not for "alternating".
     verbose : int, default=0
-        1 prints a line an iteration.
+        1 prints a line per iteration.
 
     Attributes
     ----------
@@ -178,8 +177,8 @@ class TAEP(ZeroShotTagger):
         Y: Any,
         seen: Any = None,
         unseen: Any = None,
-        relations: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        relations: Any = None,
+        sample_weight: Any = None,
     ) -> Self:
         """Learn from annotated images.
 
@@ -193,7 +192,6 @@ class TAEP(ZeroShotTagger):
         Returns
         -------
         self
-            A fit that fails or is interrupted leaves the earlier fit as it was.
         """
         return self._fit_or_restore(X, Y, seen, unseen, relations, sample_weight)
 
@@ -221,13 +219,21 @@ class TAEP(ZeroShotTagger):
         if X_train is None:
             return super().explain(x, label)
         X, name, M = self._question(x, label)
-        parts = self._image_parts(X, M, X_train)
+        training, n_images = self._check_images(X_train), self.duals_.shape[0]
+        if training.shape[0] != n_images:
+            raise ValueError(
+                f"X_train: {training.shape[0]} images. Pass the features of the {n_images} given to fit."
+            )
+        weights = self.duals_ @ self._closeness(M) / self.beta_
+        support = np.flatnonzero(weights)
+        row = (X.toarray() if sp.issparse(X) else X).astype(np.float64) * row_scale(X, self.normalize_)
+        values = weights[support] * self._project(training[support], row.T).ravel()
+        parts = [Part("image", str(i), value) for i, value in zip(support, values.tolist(), strict=True)]
         why = Explanation.of(name, float(self._margin_scores(X, M)[0, 0]), parts)
         threshold = float(self._thresholds(X)[0])
-        sizes = abs(threshold) + float(np.abs(self._seen_parts(X, M)).sum())
-        if abs(why.offset + threshold) > 1e-3 * sizes:
+        if abs(why.offset + threshold) > 1e-3 * (abs(threshold) + np.abs(self._seen_parts(X, M)).sum()):
             raise ValueError(
-                "X_train: their parts do not sum to the score. Pass the features given to fit, in order."
+                "X_train: the parts do not sum to the score. Pass the features given to fit, in order."
             )
         return why
 
@@ -239,66 +245,43 @@ class TAEP(ZeroShotTagger):
         closeness: Matrix = (self._label_space(self._seen_vectors()) @ self._label_space(M).T).ravel()
         return closeness
 
-    def _image_parts(self, X: Any, M: Matrix, X_train: Any) -> list[Part]:
-        """Contribution of each training image that has one."""
-        training = self._check_images(X_train)
-        if training.shape[0] != self.duals_.shape[0]:
-            n_images = self.duals_.shape[0]
-            raise ValueError(
-                f"X_train: {training.shape[0]} images. Pass the features of the {n_images} given to fit."
-            )
-        weights = self.duals_ @ self._closeness(M) / self.beta_
-        support = np.flatnonzero(weights)
-        x = X.toarray() if sp.issparse(X) else X
-        x = x.astype(np.float64) * row_scale(X, self.normalize_)
-        parts = weights[support] * self._project(training[support], x.T).ravel()
-        return [Part("image", str(row), value) for row, value in zip(support, parts.tolist(), strict=True)]
-
     def _fit(self, problem: TrainingProblem) -> None:
-        rng = check_generator(self.random_state)
         # Threads visit different images; inside the products of a sweep, which are small, they would only wait.
         with threadpool_limits(limits=1):
-            task, basis, duals = self._task(problem, rng)
+            task, basis, duals = self._task(problem)
             fit = self._solve(task, duals, self._earlier_fit((problem.X.shape[0], len(task.C)), basis))
             self._store(task, basis, fit)
         if fit.relative_gap > self.tol:
-            advice = (
-                "the paper's alternation cycles below full rank, solver='convex' does not"
-                if self.solver == "alternating"
-                else "raise max_iter or tol"
-                if self.solver == "convex"
-                else "rounding to a projector costs objective; solver='convex' keeps the relaxed one"
+            advice = {
+                "convex": "raise max_iter or tol",
+                "rounded": "rounding to a projector costs objective; solver='convex' keeps the relaxed one",
+                "alternating": "the paper's alternation cycles below full rank, solver='convex' does not",
+            }[self.solver]
+            message = (
+                f"TAEP stopped at a certified relative gap of {fit.relative_gap:.2g} > tol={self.tol:g}: {advice}."
             )
-            warnings.warn(
-                f"TAEP stopped at a certified relative gap of {fit.relative_gap:.2g} > "
-                f"tol={self.tol:g}: {advice}.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
 
-    def _task(
-        self, problem: TrainingProblem, rng: np.random.Generator
-    ) -> tuple[ProjectionProblem, Matrix, DualProblem]:
+    def _task(self, problem: TrainingProblem) -> tuple[ProjectionProblem, Matrix, DualProblem]:
         """The problem in coordinates of the span of the label vectors, the basis of that span, and the duals."""
         from unseen.solvers.dual import LocalDual, TrainingImages
         from unseen.solvers.projection import ProjectionProblem
         from unseen.solvers.regulariser import projection_regulariser
 
-        beta = check_number(self.beta, "beta", strict=True)
+        rng, beta = check_generator(self.random_state), check_number(self.beta, "beta", strict=True)
         scaling = check_choice(self.scaling, "scaling", ("scale-free", "paper"))
         most = 1e6 if scaling == "scale-free" else 1e12  # beyond, the regulariser is all there is
         gamma, lam = check_number(self.gamma, "gamma", high=most), check_number(self.lam, "lam", high=most)
-        check_number(self.tol, "tol", strict=True)
-        check_count(self.max_iter, "max_iter")
         n_seen, n_dims = problem.seen.shape
         rank = _check_rank(self.rank, n_seen, n_dims)
+        images: Any = problem.X
         duals: DualProblem
-        if hasattr(problem.X, "futures"):
+        if hasattr(images, "futures"):
             from unseen.cluster.fit import ClusterDual
 
-            images, duals = problem.X, ClusterDual(problem.X, beta, rng)
+            duals = ClusterDual(images, beta, rng)
         else:
-            rows = Rows(problem.X, row_scale(problem.X, self.normalize_), _n_threads(self.n_jobs))
+            rows = Rows(images, row_scale(images, self.normalize_), _n_threads(self.n_jobs))
             images = TrainingImages(rows, problem.T, problem.weights)
             duals = LocalDual(images, beta, rng)
         basis, C = _span(np.vstack([problem.seen, problem.unseen]))
@@ -309,53 +292,39 @@ class TAEP(ZeroShotTagger):
         )
         return ProjectionProblem(C[:n_seen], B, beta, rank, null), basis, duals
 
-    def _earlier_fit(self, shape: tuple[int, int], basis: Matrix) -> Start | None:
-        """Where the last fit ended, in coordinates of the present label vectors; None for a start from nothing.
-
-        ``shape`` is the number of images and of seen labels.
-        """
+    def _earlier_fit(self, shape: tuple[int, int], basis: Matrix) -> tuple[Matrix, Any] | None:
+        """P and Psi of the last fit, if it had this number of images and of seen labels, and these dimensions."""
         if not check_flag(self.warm_start, "warm_start") or not hasattr(self, "duals_"):
             return None
         if self.duals_.shape != shape or len(self.projection_) != len(basis):
             return None
-        from unseen.solvers.projection import Start
-
         root = basis.T @ self.projection_
-        return Start(root @ root.T, self.duals_)
+        return root @ root.T, self.duals_
 
-    def _solve(self, task: ProjectionProblem, duals: DualProblem, start: Start | None) -> ProjectionFit:
-        from unseen.solvers.projection import round_to_rank, solve_alternating, solve_convex
+    def _solve(
+        self, task: ProjectionProblem, duals: DualProblem, earlier: tuple[Matrix, Any] | None
+    ) -> ProjectionFit:
+        from unseen.solvers.projection import Start, round_to_rank, solve_alternating, solve_convex
 
         solver = check_choice(self.solver, "solver", ("convex", "rounded", "alternating"))
-        options: dict[str, Any] = {
-            "tol": self.tol, "max_iter": self.max_iter, "progress": _report if self.verbose else None
-        }  # fmt: skip
+        tol, max_iter = check_number(self.tol, "tol", strict=True), check_count(self.max_iter, "max_iter")
+        progress = _report if self.verbose else None
         if solver == "alternating":
-            return solve_alternating(task, duals, **options)
-        fit = solve_convex(task, duals, start=start, **options)
-        return round_to_rank(task, fit, tol=self.tol) if solver == "rounded" else fit
+            return solve_alternating(task, duals, tol=tol, max_iter=max_iter, progress=progress)
+        start = None if earlier is None else Start(*earlier)
+        fit = solve_convex(task, duals, start=start, tol=tol, max_iter=max_iter, progress=progress)
+        return round_to_rank(task, fit, tol=tol) if solver == "rounded" else fit
 
     def _check_data(self, X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Annotations, Matrix | None]:
+        is_low = check_choice(self.memory, "memory", ("full", "low")) == "low"
         if check_choice(self.engine, "engine", ("local", "dask")) == "local" and not is_dask(X):
             X, annotations, _ = super()._check_data(X, Y.compute() if is_dask(Y) else Y, None)
             return X, annotations, _check_weights(sample_weight, X)
-        from unseen.cluster.fit import spread
-        from unseen.cluster.score import known_rows
+        from unseen.cluster.fit import check_dask_images, spread
 
-        if check_choice(self.memory, "memory", ("full", "low")) == "low":
-            raise ValueError(
-                "memory: 'low' keeps X in a file of this machine, but engine='dask' puts it on the workers. Pass "
-                "memory='full', and X as a Dask array whose chunks the workers read."
-            )
-        if is_dask(X):
-            columns = getattr(X, "_meta", None) if hasattr(X, "columns") else None
-            X = known_rows(X, "X")
-            if X.ndim != 2:
-                raise ValueError(f"X: its shape is {X.shape}. Pass a matrix (n_images, n_features).")
-            names = np.empty((0, X.shape[1])) if columns is None else columns
-            validate_data(self, names, reset=True, skip_check_array=True)
-        else:
-            X = self._check_images(X, reset=True)
+        if is_low:
+            raise ValueError("memory: 'low' keeps X in a file of this machine. Pass 'full' to train on a cluster.")
+        X = check_dask_images(self, X) if is_dask(X) else self._check_images(X, reset=True)
         part_size, weights = check_count(self.part_size, "part_size"), _check_weights(sample_weight, X)
         return *spread(X, Y, normalize=self.normalize_, part_size=part_size, weights=weights), None
 
@@ -366,8 +335,7 @@ class TAEP(ZeroShotTagger):
         return scorer
 
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:
-        is_low = check_choice(self.memory, "memory", ("full", "low")) == "low"
-        if is_low and is_mapped_matrix(X):
+        if self.memory == "low" and is_mapped_matrix(X):
             for rows, chunk in read_chunks(X):
                 validate_data(self, chunk, reset=reset and rows.start == 0, dtype=[np.float64, np.float32])
             return X

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
 
 from unseen.cluster.score import current_client, is_dask, known_rows
 from unseen.solvers.dual import Ascent, DualProblem, DualSolution, SparseDuals, TrainingImages, kernel_factor, loss
@@ -56,6 +57,16 @@ class Parts:
     total_weight: float
     annotated_weight: float
     least_scale: float
+
+
+def check_dask_images(estimator: Any, X: Any) -> Any:
+    """A Dask array or data frame as an array in chunks of whole rows; the estimator learns its feature names."""
+    names = X._meta if hasattr(X, "columns") else None
+    X = known_rows(X, "X")
+    if X.ndim != 2:
+        raise ValueError(f"X: its shape is {X.shape}. Pass a matrix (n_images, n_features).")
+    validate_data(estimator, np.empty((0, X.shape[1])) if names is None else names, skip_check_array=True)
+    return X
 
 
 def spread(X: Any, Y: Any, *, normalize: bool, part_size: int, weights: Any = None) -> tuple[Parts, Annotations]:
