@@ -147,8 +147,7 @@ class TestParameters:
         ("name", "values"),
         [("rank", [51, 0, 2.5, 0.0, "two"]), ("beta", [0.0, -1, np.nan, "ten"]), ("gamma", [-0.1, 1e10]),
          ("lam", [np.inf, 1e10]), ("tol", [0]), ("max_iter", [0]), ("solver", ["newton"]), ("scaling", [None]),
-         ("n_jobs", ["two", 0]), ("random_state", ["seed"]), ("memory", ["all"]), ("engine", ["spark"]),
-         ("warm_start", ["yes"])],
+         ("n_jobs", ["two", 0]), ("memory", ["all"]), ("engine", ["spark"])],
     )  # fmt: skip
     def test_bad_values_are_refused_by_name(self, scenes, training, name, values):
         for value in values:

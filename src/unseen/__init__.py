@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from unseen.datasets.scenes import make_tagged_scenes as make_tagged_scenes
     from unseen.evaluation.search import class_holdout_search as class_holdout_search
     from unseen.explanation import Explanation as Explanation
-    from unseen.labels.relate import relate as relate
+    from unseen.labels.relations import relate as relate
     from unseen.labels.space import LabelSpace as LabelSpace
     from unseen.photos.tagger import PhotoTagger as PhotoTagger
     from unseen.photos.training import train as train
@@ -25,7 +25,7 @@ _HOMES = {
     "PhotoTagger": "unseen.photos.tagger",
     "train": "unseen.photos.training",
     "LabelSpace": "unseen.labels.space",
-    "relate": "unseen.labels.relate",
+    "relate": "unseen.labels.relations",
     "class_holdout_search": "unseen.evaluation.search",
     "ZeroShotTagger": "unseen.base",
     "Tag": "unseen.base",

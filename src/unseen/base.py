@@ -65,6 +65,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
 
     normalize: bool
     center: bool
+    _not_for_scores: tuple[str, ...] = ()  # learned attributes of the size of the training set
 
     def fit(
         self, X: Any, Y: Any, seen: Any = None, unseen: Any = None, relations: ArrayLike | None = None
@@ -227,7 +228,6 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         Returns
         -------
         Explanation
-            The parts are those of the seen labels unless the method says otherwise.
         """
         X, name, M = self._question(x, label)
         return Explanation.of(name, float(self._margin_scores(X, M)[0, 0]), self._parts(X, M))
@@ -273,7 +273,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a model that `save` wrote; nothing in the file is executed.
+        """Read a model of this class, or of a subclass, that `save` wrote; nothing in the file is executed.
 
         Parameters
         ----------
@@ -283,7 +283,6 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         Returns
         -------
         ZeroShotTagger
-            Of the class that was saved, which must be this one or a subclass.
         """
         return model_file.load(path, cls)
 
@@ -340,37 +339,32 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
             if seen is not None and tags is None:
                 raise ValueError("seen: lists of tags need names. Pass {name: vector}.")
             Y, tags = tag_matrix(Y, tags)
-        X, (T, column_names, classes), weights = self._check_data(X, Y, sample_weight)
+        X, (T, columns, classes), weights = self._check_data(X, Y, sample_weight)
         self.single_label_ = classes is not None
         self.classes_ = np.arange(T.shape[1]) if classes is None else classes
-        self._set_labels(T.shape[1], tags or column_names, seen, unseen)
+        self._set_labels(T.shape[1], tags or columns, seen, unseen)
         names, vectors, n_seen = self.label_names_, self.label_vectors_, self.n_seen_
-        return TrainingProblem(
-            X,
-            T,
-            seen=self._embed(vectors[:n_seen], "seen", names[:n_seen]),
-            unseen=self._embed(vectors[n_seen:], "unseen", names[n_seen:]),
-            relations=None if relations is None else check_relations(relations, names),
-            weights=weights,
-        )
+        of_seen = self._embed(vectors[:n_seen], "seen", names[:n_seen])
+        of_unseen = self._embed(vectors[n_seen:], "unseen", names[n_seen:])
+        R = None if relations is None else check_relations(relations, names)
+        return TrainingProblem(X, T, of_seen, of_unseen, R, weights)
 
     def _check_data(self, X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Annotations, Matrix | None]:
         refuse_other_order(X, Y)
         X = self._check_images(X, reset=True)
         return X, check_annotations(Y, X.shape[0]), None
 
-    def _scorer(self) -> Self:
-        """A copy that scores alike, to be sent to where images are."""
-        return copy(self)
-
     def _by_partition(self, method: str, X: Any, **options: Any) -> Any:
         """Result of a scoring method for the images of a Dask collection."""
         from unseen.cluster.score import over_partitions, tags_by_partition
 
         check_is_fitted(self)
+        scorer = copy(self)  # which is sent to the workers
+        for name in self._not_for_scores:
+            scorer.__dict__.pop(name, None)
         if method == "tag":
-            return tags_by_partition(self._scorer(), X, **options)
-        return over_partitions(self._scorer(), method, X, **options)
+            return tags_by_partition(scorer, X, **options)
+        return over_partitions(scorer, method, X, **options)
 
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:
         if is_dask(X):

@@ -14,20 +14,10 @@ DEPENDENT = 1e-10  # singular values below this share of the largest count as ze
 
 
 class Part(NamedTuple):
-    """What one seen label, one class of a backbone or one training image adds to a score.
-
-    Attributes
-    ----------
-    kind : {"label", "class", "image"}
-        What contributes.
-    name : str
-        Name of the label or class; of an image its row in the training features, or its path.
-    value : float
-        Its contribution, negative if it lowers the score.
-    """
+    """What one seen label, one class of a backbone or one training image adds to a score."""
 
     kind: Literal["label", "class", "image"]
-    name: str
+    name: str  # of an image: its row in the training features, or its path
     value: float
 
 
@@ -61,7 +51,7 @@ class Explanation:
 
 
 def parts_in_span(vector: Matrix, seen: Matrix, label: Matrix) -> Matrix:
-    """Split ``<vector, label>`` into ``e_k <seen_k, label>`` with ``vector = sum_k e_k seen_k`` and least ``|e|``."""
+    """Split ``<vector, label>`` into ``e_k <seen_k, label>``: ``vector = sum_k e_k seen_k`` with least ``|e|``."""
     evidence = np.linalg.lstsq(seen.T, vector, rcond=DEPENDENT)[0]
     parts: Matrix = evidence * (seen @ label)
     return parts

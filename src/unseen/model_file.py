@@ -1,7 +1,7 @@
 """Model files: safetensors with a JSON header. Nothing in a file is ever executed.
 
-The header describes a model by its class, its parameters and its learned state (every attribute that ends in ``_``). A
-parameter or learned attribute that is a tagger itself is described in the same way, its tensors under a prefix.
+The header describes a model by its class, its parameters and its learned state (every attribute that ends in
+``_``). A parameter or attribute that is a tagger itself is described in the same way, its tensors under a prefix.
 """
 
 from __future__ import annotations
@@ -82,17 +82,7 @@ def load(path: str | Path, expected_class: type[Model]) -> Model:
 
 
 def read_notes(path: str | Path) -> dict[str, Any]:
-    """Notes that were saved with a model; empty if there are none.
-
-    Parameters
-    ----------
-    path : str or Path
-        A model file.
-
-    Returns
-    -------
-    dict
-    """
+    """Notes that were saved with a model; empty if there are none."""
     notes = _read_header(Path(path)).get("notes", {})
     if not isinstance(notes, dict):
         raise ValueError(f"path: {str(path)!r} is damaged. {ADVICE}")

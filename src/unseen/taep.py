@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,20 +17,7 @@ from threadpoolctl import threadpool_limits
 from unseen.base import TrainingProblem, ZeroShotTagger, is_dask
 from unseen.explanation import Explanation, Part
 from unseen.solvers.rows import Rows, is_mapped_matrix, read_chunks, row_scale
-from unseen.validation import (
-    Annotations,
-    Matrix,
-    check_choice,
-    check_count,
-    check_flag,
-    check_generator,
-    check_number,
-)
-
-if TYPE_CHECKING:
-    # Imported where they are used: scoring needs neither the solvers, which load numba, nor Dask.
-    from unseen.solvers.dual import DualProblem
-    from unseen.solvers.projection import ProjectionFit, ProjectionProblem
+from unseen.validation import Annotations, Matrix, check_choice, check_count, check_generator, check_number
 
 
 class TAEP(ZeroShotTagger):
@@ -41,10 +28,10 @@ class TAEP(ZeroShotTagger):
         sum_i  w_i (max_{c in Y_i} [1 - s_ic]_+  +  max_{c not in Y_i} [1 + s_ic]_+)
             +  beta/2 |V|^2  +  gamma H(P)  +  lam A(P)
 
-    with weights w_i of the images (1 unless given), margin scores ``s_ic = F(i, c) - F(i, 0)``, ``F(i, c) = x_i W U' m_c``, ``F(i, 0) = x_i W0``,
-    ``P = U U'``. ``H(P) = tr(P M'QM) / 2`` draws unseen labels to seen ones and apart from each other, and
-    ``A(P) = tr(P M'LM) / 2`` with the normalised Laplacian L of ``relations`` keeps related labels together. Rows
-    of X and M have unit length.
+    with weights w_i of the images and margin scores ``s_ic = F(i, c) - F(i, 0)``, ``F(i, c) = x_i W U' m_c``,
+    ``F(i, 0) = x_i W0``, ``P = U U'``. ``H(P) = tr(P M'QM) / 2`` draws unseen labels to seen ones and apart from
+    each other, and ``A(P) = tr(P M'LM) / 2`` with the normalised Laplacian L of ``relations`` keeps related labels
+    together. Rows of X and M have unit length.
 
     Parameters
     ----------
@@ -117,8 +104,6 @@ class TAEP(ZeroShotTagger):
         The beta of this fit.
     duals_ : csr_array of shape (n_images, n_seen)
         Psi: which images and labels support the solution.
-    label_names_, label_vectors_, n_seen_
-        The labels given to `fit`, the seen ones first.
 
     Examples
     --------
@@ -131,6 +116,8 @@ class TAEP(ZeroShotTagger):
     >>> [len(tags) for tags in model.tag(data.X_test, "unseen", top=2)]
     [2, 2, 2, 2, 2]
     """
+
+    _not_for_scores = ("duals_", "moments_")
 
     def __init__(
         self,
@@ -221,9 +208,7 @@ class TAEP(ZeroShotTagger):
         X, name, M = self._question(x, label)
         training, n_images = self._check_images(X_train), self.duals_.shape[0]
         if training.shape[0] != n_images:
-            raise ValueError(
-                f"X_train: {training.shape[0]} images. Pass the features of the {n_images} given to fit."
-            )
+            raise ValueError(f"X_train: {training.shape[0]} images. Pass the {n_images} that were given to fit.")
         weights = self.duals_ @ self._closeness(M) / self.beta_
         support = np.flatnonzero(weights)
         row = (X.toarray() if sp.issparse(X) else X).astype(np.float64) * row_scale(X, self.normalize_)
@@ -232,9 +217,7 @@ class TAEP(ZeroShotTagger):
         why = Explanation.of(name, float(self._margin_scores(X, M)[0, 0]), parts)
         threshold = float(self._thresholds(X)[0])
         if abs(why.offset + threshold) > 1e-3 * (abs(threshold) + np.abs(self._seen_parts(X, M)).sum()):
-            raise ValueError(
-                "X_train: the parts do not sum to the score. Pass the features given to fit, in order."
-            )
+            raise ValueError("X_train: not the images of the fit in their order, by the sum of their parts.")
         return why
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
@@ -249,39 +232,36 @@ class TAEP(ZeroShotTagger):
         # Threads visit different images; inside the products of a sweep, which are small, they would only wait.
         with threadpool_limits(limits=1):
             task, basis, duals = self._task(problem)
-            fit = self._solve(task, duals, self._earlier_fit((problem.X.shape[0], len(task.C)), basis))
-            self._store(task, basis, fit)
+            fit = self._solve(task, basis, duals, problem.X.shape[0])
+        self._store(task, basis, fit)
         if fit.relative_gap > self.tol:
             advice = {
                 "convex": "raise max_iter or tol",
                 "rounded": "rounding to a projector costs objective; solver='convex' keeps the relaxed one",
                 "alternating": "the paper's alternation cycles below full rank, solver='convex' does not",
             }[self.solver]
-            message = (
-                f"TAEP stopped at a certified relative gap of {fit.relative_gap:.2g} > tol={self.tol:g}: {advice}."
-            )
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+            gap = f"a certified relative gap of {fit.relative_gap:.2g} > tol={self.tol:g}"
+            warnings.warn(f"TAEP stopped at {gap}: {advice}.", ConvergenceWarning, stacklevel=4)
 
-    def _task(self, problem: TrainingProblem) -> tuple[ProjectionProblem, Matrix, DualProblem]:
+    def _task(self, problem: TrainingProblem) -> tuple[Any, Matrix, Any]:
         """The problem in coordinates of the span of the label vectors, the basis of that span, and the duals."""
-        from unseen.solvers.dual import LocalDual, TrainingImages
+        from unseen.solvers.dual import LocalDual, TrainingImages  # which loads numba: scoring does without
         from unseen.solvers.projection import ProjectionProblem
         from unseen.solvers.regulariser import projection_regulariser
 
+        duals: Any
         rng, beta = check_generator(self.random_state), check_number(self.beta, "beta", strict=True)
         scaling = check_choice(self.scaling, "scaling", ("scale-free", "paper"))
         most = 1e6 if scaling == "scale-free" else 1e12  # beyond, the regulariser is all there is
         gamma, lam = check_number(self.gamma, "gamma", high=most), check_number(self.lam, "lam", high=most)
         n_seen, n_dims = problem.seen.shape
         rank = _check_rank(self.rank, n_seen, n_dims)
-        images: Any = problem.X
-        duals: DualProblem
-        if hasattr(images, "futures"):
+        if hasattr(problem.X, "futures"):
             from unseen.cluster.fit import ClusterDual
 
-            duals = ClusterDual(images, beta, rng)
+            images, duals = problem.X, ClusterDual(problem.X, beta, rng)
         else:
-            rows = Rows(images, row_scale(images, self.normalize_), _n_threads(self.n_jobs))
+            rows = Rows(problem.X, row_scale(problem.X, self.normalize_), _n_threads(self.n_jobs))
             images = TrainingImages(rows, problem.T, problem.weights)
             duals = LocalDual(images, beta, rng)
         basis, C = _span(np.vstack([problem.seen, problem.unseen]))
@@ -292,47 +272,34 @@ class TAEP(ZeroShotTagger):
         )
         return ProjectionProblem(C[:n_seen], B, beta, rank, null), basis, duals
 
-    def _earlier_fit(self, shape: tuple[int, int], basis: Matrix) -> tuple[Matrix, Any] | None:
-        """P and Psi of the last fit, if it had this number of images and of seen labels, and these dimensions."""
-        if not check_flag(self.warm_start, "warm_start") or not hasattr(self, "duals_"):
-            return None
-        if self.duals_.shape != shape or len(self.projection_) != len(basis):
-            return None
-        root = basis.T @ self.projection_
-        return root @ root.T, self.duals_
-
-    def _solve(
-        self, task: ProjectionProblem, duals: DualProblem, earlier: tuple[Matrix, Any] | None
-    ) -> ProjectionFit:
+    def _solve(self, task: Any, basis: Matrix, duals: Any, n_images: int) -> Any:
         from unseen.solvers.projection import Start, round_to_rank, solve_alternating, solve_convex
 
         solver = check_choice(self.solver, "solver", ("convex", "rounded", "alternating"))
         tol, max_iter = check_number(self.tol, "tol", strict=True), check_count(self.max_iter, "max_iter")
-        progress = _report if self.verbose else None
+        progress, start = _report if self.verbose else None, None
         if solver == "alternating":
             return solve_alternating(task, duals, tol=tol, max_iter=max_iter, progress=progress)
-        start = None if earlier is None else Start(*earlier)
+        earlier = getattr(self, "duals_", None) if self.warm_start else None
+        shape = (n_images, len(task.C))
+        if earlier is not None and earlier.shape == shape and len(basis) == len(self.projection_):
+            root = basis.T @ self.projection_
+            start = Start(root @ root.T, earlier)
         fit = solve_convex(task, duals, start=start, tol=tol, max_iter=max_iter, progress=progress)
         return round_to_rank(task, fit, tol=tol) if solver == "rounded" else fit
 
     def _check_data(self, X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Annotations, Matrix | None]:
-        is_low = check_choice(self.memory, "memory", ("full", "low")) == "low"
+        memory = check_choice(self.memory, "memory", ("full", "low"))
         if check_choice(self.engine, "engine", ("local", "dask")) == "local" and not is_dask(X):
             X, annotations, _ = super()._check_data(X, Y.compute() if is_dask(Y) else Y, None)
             return X, annotations, _check_weights(sample_weight, X)
         from unseen.cluster.fit import check_dask_images, spread
 
-        if is_low:
+        if memory == "low":
             raise ValueError("memory: 'low' keeps X in a file of this machine. Pass 'full' to train on a cluster.")
         X = check_dask_images(self, X) if is_dask(X) else self._check_images(X, reset=True)
         part_size, weights = check_count(self.part_size, "part_size"), _check_weights(sample_weight, X)
         return *spread(X, Y, normalize=self.normalize_, part_size=part_size, weights=weights), None
-
-    def _scorer(self) -> Self:
-        scorer = super()._scorer()
-        for name in ("duals_", "moments_"):  # of the size of the training set; scores do without
-            scorer.__dict__.pop(name, None)
-        return scorer
 
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:
         if self.memory == "low" and is_mapped_matrix(X):
@@ -341,7 +308,7 @@ class TAEP(ZeroShotTagger):
             return X
         return super()._check_images(X, reset=reset)
 
-    def _store(self, task: ProjectionProblem, basis: Matrix, fit: ProjectionFit) -> None:
+    def _store(self, task: Any, basis: Matrix, fit: Any) -> None:
         weights, vectors = np.linalg.eigh(fit.P)
         kept = weights > 1e-9
         root = vectors[:, kept] * np.sqrt(weights[kept])

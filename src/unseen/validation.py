@@ -65,15 +65,11 @@ def check_flag(value: Any, name: str) -> bool:
 
 def check_generator(random_state: Any) -> np.random.Generator:
     """A generator for whatever scikit-learn accepts as ``random_state``."""
-    try:
-        return np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-    except ValueError:
-        message = f"random_state: {random_state!r} was given. Pass an integer, a RandomState or None."
-        raise ValueError(message) from None
+    return np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
-def check_matrix(values: ArrayLike, name: str) -> NDArray[Any]:
-    """``values`` as a non-empty 2-D numeric array; nothing is copied when it already is one."""
+def check_matrix(values: ArrayLike, name: str, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
+    """``values`` as a non-empty 2-D numeric array (of this shape), not copied if it already is one."""
     if issparse(values):
         raise ValueError(f"{name}: a sparse matrix was given. Pass {name}.toarray().")
     matrix = np.asarray(values)
@@ -83,6 +79,8 @@ def check_matrix(values: ArrayLike, name: str) -> NDArray[Any]:
         raise ValueError(f"{name}: its shape is {matrix.shape}. Pass at least one image and one label.")
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{name}: its dtype is {matrix.dtype}. Pass numbers.")
+    if shape not in (None, matrix.shape):
+        raise ValueError(f"{name}: its shape is {matrix.shape}. Pass the shape {shape} of Y_true.")
     return matrix
 
 
@@ -102,28 +100,21 @@ def check_targets(
     return relevant, None if known.all() else known
 
 
-def check_scores(values: ArrayLike, name: str = "scores") -> FloatMatrix:
+def check_scores(values: ArrayLike, name: str = "scores", shape: tuple[int, ...] | None = None) -> FloatMatrix:
     """``values`` as a finite floating-point matrix; float32 stays float32."""
-    matrix = check_matrix(values, name)
+    matrix = check_matrix(values, name, shape)
     scores: FloatMatrix = matrix if matrix.dtype.kind == "f" else matrix.astype(np.float64)
-    n_bad = scores.size - np.count_nonzero(np.isfinite(scores))
-    if n_bad:
-        raise ValueError(f"{name}: {n_bad} entries are NaN or infinite. Give every label a finite score.")
+    if not np.isfinite(scores).all():
+        raise ValueError(f"{name}: some entries are NaN or infinite. Give every label a finite score.")
     return scores
 
 
-def check_predictions(values: ArrayLike, name: str = "Y_pred") -> BoolMatrix:
+def check_predictions(values: ArrayLike, name: str = "Y_pred", shape: tuple[int, ...] | None = None) -> BoolMatrix:
     """``values`` as a boolean matrix; a prediction is never unknown."""
-    relevant, known = check_targets(values, name, need_positive=False)
+    relevant, known = check_targets(check_matrix(values, name, shape), name, need_positive=False)
     if known is not None:
         raise ValueError(f"{name}: {np.count_nonzero(~known)} entries are NaN. Predict 0 or 1.")
     return relevant
-
-
-def check_same_shape(truth: NDArray[Any], other: NDArray[Any], name: str) -> None:
-    """Refuse two matrices that are not about the same images and labels."""
-    if truth.shape != other.shape:
-        raise ValueError(f"{name}: its shape is {other.shape}. Pass the shape {truth.shape} of Y_true.")
 
 
 class Annotations(NamedTuple):
@@ -236,8 +227,6 @@ def check_labels(labels: Any, argument: str, known: Labels | None = None) -> Lab
     """
     names: tuple[str, ...] | None
     vectors: Any
-    if isinstance(labels, str):
-        raise ValueError(f"{argument}: the single string {labels!r} was given. Pass a list, [{labels!r}].")
     if isinstance(labels, Mapping):
         names, vectors = check_names(labels, argument), list(labels.values())
     elif hasattr(labels, "index") and hasattr(labels, "columns"):

@@ -33,7 +33,7 @@ from sklearn.utils.validation import validate_data
 from unseen.cluster.score import current_client, is_dask, known_rows
 from unseen.solvers.dual import Ascent, DualProblem, DualSolution, SparseDuals, TrainingImages, kernel_factor, loss
 from unseen.solvers.rows import Floats, Rows, row_scale
-from unseen.validation import Annotations, Matrix, axis_names, check_annotations, check_targets
+from unseen.validation import Annotations, Matrix, as_targets, axis_names, check_annotations, check_targets
 
 Future = Any  # of distributed, an extra
 
@@ -120,13 +120,7 @@ def _targets(Y: Any, n_images: int) -> tuple[Any, Annotations]:
             f"Y: inconsistent with X, its shape is {Y.shape} for {n_images} images. Pass one row per image."
         )
     no_rows = np.empty((0, Y.shape[1]), dtype=np.int8)
-    return Y.map_blocks(_block_targets, dtype=np.int8), Annotations(no_rows, names, None)
-
-
-def _block_targets(block: Any) -> Any:
-    relevant, known = check_targets(block, "Y", need_positive=False)
-    T = np.where(relevant, np.int8(1), np.int8(-1))
-    return T if known is None else np.where(known, T, np.int8(0))
+    return Y.map_blocks(as_targets, need_positive=False, dtype=np.int8), Annotations(no_rows, names, None)
 
 
 def _cut(client: Any, array: Any, edges: Any) -> list[Any]:

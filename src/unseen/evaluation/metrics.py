@@ -24,7 +24,6 @@ from unseen.validation import (
     FloatMatrix,
     check_count,
     check_predictions,
-    check_same_shape,
     check_scores,
     check_targets,
 )
@@ -231,8 +230,8 @@ def seen_unseen_auc(Y_true: ArrayLike, scores: ArrayLike, seen: ArrayLike, k: in
 
 def _check(Y_true: ArrayLike, scores: ArrayLike) -> tuple[BoolMatrix, FloatMatrix, BoolMatrix]:
     """Return what is relevant, the scores, and what is known."""
-    (relevant, known), values = check_targets(Y_true), check_scores(scores)
-    check_same_shape(relevant, values, "scores")
+    relevant, known = check_targets(Y_true)
+    values = check_scores(scores, shape=relevant.shape)
     return relevant, values, np.ones_like(relevant) if known is None else known
 
 
@@ -263,8 +262,8 @@ def _best(values: FloatMatrix, relevant: BoolMatrix, k: int) -> tuple[NDArray[np
 
 def _counts(Y_true: ArrayLike, Y_pred: ArrayLike, need_positive: bool = True) -> NDArray[np.intp]:
     """Return rows of hits, predicted, positive and known entries, one column per label with a known entry."""
-    (relevant, known), predicted = check_targets(Y_true, need_positive=need_positive), check_predictions(Y_pred)
-    check_same_shape(relevant, predicted, "Y_pred")
+    relevant, known = check_targets(Y_true, need_positive=need_positive)
+    predicted = check_predictions(Y_pred, shape=relevant.shape)
     known = np.ones_like(relevant) if known is None else known
     counts = np.stack([part.sum(axis=0) for part in (relevant & predicted, predicted & known, relevant, known)])
     return counts[:, counts[3] > 0]
