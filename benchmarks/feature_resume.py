@@ -3,7 +3,7 @@
     python -m benchmarks.feature_resume [--images 20000] [--backbone tiny|efficientnet-lite0]
 
 Writes small JPEG files into a temporary folder and runs the command three times: whole; killed with SIGKILL once
-half of the images are in finished parts; and again on what the killed run left. Prints the resident memory of the
+half of the images are done; and again on what the killed run left. Prints the resident memory of the
 whole run over time, and whether both outputs are equal, byte by byte. ``tiny`` is a network of one convolution,
 made here, so that the run is about files and not about arithmetic. Linux only.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-PART_SIZE = 128  # images a part, as the command writes them
+BLOCK = 128  # images between two writes of the command
 SETTINGS = "size = 32\nmean = [127.0, 127.0, 127.0]\nstd = [128.0, 128.0, 128.0]\nvalue_range = 255\n"
 
 
@@ -62,8 +62,10 @@ def start(photos: Path, output: Path, backbone: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
 
-def n_parts(output: Path) -> int:
-    return len(list((output / "parts").glob("*.safetensors")))
+def n_done(output: Path) -> int:
+    """Images whose features are safe."""
+    masks = [np.load(file) for file in output.glob("[0-9]*/done.npy")]
+    return max((int(mask.sum()) for mask in masks), default=0)
 
 
 def megabytes(process: subprocess.Popen[bytes]) -> float:
@@ -73,12 +75,12 @@ def megabytes(process: subprocess.Popen[bytes]) -> float:
 
 
 def watch(process: subprocess.Popen[bytes], output: Path) -> list[tuple[int, float]]:
-    """Images in finished parts and resident memory, in the order of time, until the process ends."""
+    """Images done and resident memory, in the order of time, until the process ends."""
     samples: list[tuple[int, float]] = []
     done = 0
     while process.poll() is None:
-        done = max(done, n_parts(output) * PART_SIZE)  # the parts go away when the result is put together
-        with suppress(OSError, IndexError):  # it may end between the two lines
+        with suppress(OSError, ValueError, IndexError):  # it may end between the lines
+            done = n_done(output)
             samples.append((done, megabytes(process)))
         time.sleep(0.05)
     assert process.returncode == 0, "the command failed"
@@ -86,13 +88,13 @@ def watch(process: subprocess.Popen[bytes], output: Path) -> list[tuple[int, flo
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def print_memory(samples: list[tuple[int, float]], n: int) -> None:
     """Print the resident memory in each tenth of the run; the last one includes putting the result together."""
     print("finished images    resident memory: median, largest")
-    tenths = [[m for done, m in samples if n * k / 10 < done <= n * (k + 1) / 10 + PART_SIZE] for k in range(10)]
+    tenths = [[m for done, m in samples if n * k / 10 < done <= n * (k + 1) / 10 + BLOCK] for k in range(10)]
     for k, seen in enumerate(tenths):
         if seen:
             span = f"{n * k // 10:>7,} - {n * (k + 1) // 10:>6,}"
@@ -102,7 +104,7 @@ def print_memory(samples: list[tuple[int, float]], n: int) -> None:
         print(
             f"median of the last tenth / of the second = {statistics.median(late) / statistics.median(early):.2f}"
         )
-    print(f"largest before the first part (imports, listing) {max(m for done, m in samples if not done):.0f} MB")
+    print(f"largest before the first images (imports, listing) {max(m for done, m in samples if not done):.0f} MB")
 
 
 def main() -> None:
@@ -125,15 +127,15 @@ def main() -> None:
         print_memory(samples, n)
 
         killed = start(folder / "photos", folder / "feats", backbone)
-        while n_parts(folder / "feats") * PART_SIZE < n / 2:
+        while n_done(folder / "feats") < n / 2:
             assert killed.poll() is None, "it ended before it could be killed"
             time.sleep(0.02)
         killed.send_signal(signal.SIGKILL)
         killed.wait()
-        kept = n_parts(folder / "feats") * PART_SIZE
+        kept = n_done(folder / "feats")
         begin = time.perf_counter()
         watch(start(folder / "photos", folder / "feats", backbone), folder / "feats")
-        print(f"killed with {kept:,} images in finished parts; the rest took {time.perf_counter() - begin:.1f} s")
+        print(f"killed with {kept:,} images done; the rest took {time.perf_counter() - begin:.1f} s")
         equal = content(folder / "feats") == content(folder / "whole")
         print(f"output of the killed and continued run equal to the whole one, byte by byte: {equal}")
         assert equal

@@ -22,10 +22,10 @@ import numpy as np
 import onnxruntime
 
 from benchmarks.photos import write_photos
-from unseen.images._efficientnet import cached_graph
 from unseen.images.backbones import open_backbone, prepare
 from unseen.images.features import extract_features
-from unseen.images.reading import decode
+from unseen.images.imagenet import DATA
+from unseen.images.reading import read_image
 
 BATCH = 16
 
@@ -33,8 +33,8 @@ BATCH = 16
 def session(n_threads: int) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = n_threads
-    content = cached_graph("efficientnet-lite0").content
-    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    graph = str(DATA / "efficientnet-lite0.onnx")
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
 def seconds(work) -> float:
@@ -65,7 +65,7 @@ def main() -> None:
 def race(folder: Path, paths: list[Path], cores: int, rounds: int) -> dict[str, float]:
     """Median seconds of each side."""
     backbone = open_backbone(n_threads=1)
-    arrays = np.stack([prepare(decode(path), backbone.preprocessing) for path in paths])
+    arrays = np.stack([prepare(read_image(path), backbone.preprocessing) for path in paths])
     one, many = session(1), session(cores)
     name = one.get_inputs()[0].name
     outputs = iter(range(10**6))
@@ -105,7 +105,7 @@ def profile(paths: list[Path]) -> None:
 
     for _ in range(3):
         for path in paths:
-            image = timed("read and decode", decode, path)
+            image = timed("read and decode", read_image, path)
             values = timed("prepare", prepare, image, backbone.preprocessing)
             timed("network", backbone.describe, values[None])
     total = sum(map(statistics.median, spent.values()))

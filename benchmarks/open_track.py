@@ -34,7 +34,7 @@ from unseen import TAEP, LabelSpace
 from unseen.ensembles import BackboneKnowledge, Combination, Stacked
 from unseen.evaluation import metrics
 from unseen.evaluation.protocol import alternating_split, training_view
-from unseen.images.knowledge import imagenet_knowledge
+from unseen.images.imagenet import imagenet_knowledge
 from unseen.labels.names import VOC_WORDS
 from unseen.labels.relations import relate
 

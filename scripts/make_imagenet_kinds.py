@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from unseen.files import write_atomically
-from unseen.images.imagenet import class_synsets
 from unseen.labels.wordnet import open_wordnet
 
 TABLE = Path(__file__).parents[1] / "src" / "unseen" / "images" / "data" / "imagenet1k_kinds.csv"
@@ -26,7 +25,9 @@ TABLE = Path(__file__).parents[1] / "src" / "unseen" / "images" / "data" / "imag
 
 def make_table(wordnet: Any) -> str:
     """Content of the table, in the order of the identifiers."""
-    waiting = [wordnet.synset_from_pos_and_offset("n", int(wnid[1:])) for wnid in class_synsets()]
+    with TABLE.with_name("imagenet1k.csv").open(encoding="utf-8") as file:
+        classes = [int(row["wnid"][1:]) for row in csv.DictReader(file)]
+    waiting = [wordnet.synset_from_pos_and_offset("n", offset) for offset in classes]
     rows = {}
     while waiting:
         synset = waiting.pop()

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.utils import assert_all_finite, check_random_state, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 
 Matrix = NDArray[np.float64]
 Targets = NDArray[np.int8]  # 1 = shows the label, -1 = does not, 0 = unknown
@@ -65,6 +63,8 @@ def check_flag(value: Any, name: str) -> bool:
 
 def check_generator(random_state: Any) -> np.random.Generator:
     """A generator for whatever scikit-learn accepts as ``random_state``."""
+    from sklearn.utils import check_random_state
+
     return np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
@@ -141,7 +141,7 @@ def check_annotations(Y: Any, n_images: int, names: tuple[str, ...] | None = Non
             f"Y: inconsistent with X: shape {matrix.shape} for {n_images} images. Pass one row per image."
         )
     if matrix.ndim == 1 or (matrix.shape[1:] == (1,) and not _is_indicator(matrix)):
-        return _annotations_of_classes(column_or_1d(matrix, warn=True))
+        return _annotations_of_classes(matrix)
     return Annotations(as_targets(matrix), columns, None)
 
 
@@ -197,6 +197,11 @@ def as_matrix(Y: Any) -> NDArray[Any]:
 
 def _annotations_of_classes(y: NDArray[Any]) -> Annotations:
     """One label per class, or a single label for the second of two classes."""
+    # scikit-learn takes half a second to import, which opening a backbone can do without.
+    from sklearn.utils import assert_all_finite, column_or_1d
+    from sklearn.utils.multiclass import check_classification_targets
+
+    y = column_or_1d(y, warn=True)
     assert_all_finite(y, input_name="Y")
     check_classification_targets(y)
     classes = np.unique(y)

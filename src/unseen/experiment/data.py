@@ -17,8 +17,7 @@ from unseen.datasets.voc import find_voc
 from unseen.ensembles import BackboneKnowledge
 from unseen.experiment.methods import IN_A_PICTURE, SIDE_BY_SIDE, Method
 from unseen.images.features import open_features
-from unseen.images.imagenet import class_names
-from unseen.images.knowledge import imagenet_knowledge
+from unseen.images.imagenet import class_names, imagenet_knowledge
 from unseen.labels.cooccurrence import read_hit_counts
 from unseen.labels.relations import from_path_lengths, relate
 from unseen.labels.space import LabelSpace

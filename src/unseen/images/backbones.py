@@ -1,93 +1,304 @@
-"""Backbones: frozen networks that turn pictures into features, opened by name or by file."""
+"""Backbones: frozen networks that turn images into features, opened by name or by file."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import re
+import tomllib
+from abc import ABC, abstractmethod
+from dataclasses import asdict, fields
+from importlib import import_module
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from unseen.images import _efficientnet
-from unseen.images._backbone import Backbone, Described, fingerprint_of
-from unseen.images._onnx_backbone import OnnxBackbone, open_session
-from unseen.images._onnx_file import open_onnx
-from unseen.images._vgg import VGG19
-from unseen.images.imagenet import class_names
+import numpy as np
+from numpy.typing import NDArray
+
+from unseen.files import file_digest
+from unseen.images import imagenet
 from unseen.images.preprocessing import Preprocessing, prepare
-from unseen.validation import listed
+from unseen.validation import check_count, check_names, listed
 
-__all__ = ["NAMES", "Backbone", "Described", "Preprocessing", "open_backbone", "open_onnx", "prepare"]
+__all__ = ["NAMES", "Backbone", "Described", "OnnxBackbone", "Preprocessing", "open_backbone", "prepare"]
 
-NAMES = (*_efficientnet.VARIANTS, "vgg19")
+DEFAULT = "efficientnet-lite0"
+NAMES = (DEFAULT, "vgg19")
+_PREPARING = tuple(field.name for field in fields(Preprocessing))
+_NEEDED = ("mean", "std", "value_range")  # without a default: a wrong guess would go unnoticed
 
 
-def open_backbone(
-    name: str | Path = "efficientnet-lite0",
-    *,
-    n_threads: int | None = None,
-    preprocessing: Preprocessing | None = None,
-) -> Backbone:
+class Described(NamedTuple):
+    """Features (n, n_features) of n images, and the logits (n, n_classes) of the backbone's classes, if any."""
+
+    features: NDArray[np.float32]
+    logits: NDArray[np.float32] | None
+
+
+class Backbone(ABC):
+    """A frozen network that turns images into features; several threads may share one.
+
+    Attributes
+    ----------
+    name : str
+        What `open_backbone` opens it by.
+    preprocessing : Preprocessing
+        What `prepare` needs to make a batch.
+    n_features : int
+    class_names : tuple of str, or None
+        Names of the columns of the logits; None if there are no logits or their names are unknown.
+    fingerprint : str
+        SHA-256 of the weights and the preprocessing: features with different fingerprints must not be mixed.
+    """
+
+    name: str
+    preprocessing: Preprocessing
+    n_features: int
+    class_names: tuple[str, ...] | None
+    fingerprint: str
+
+    def describe(self, batch: NDArray[np.float32]) -> Described:
+        """Features of prepared images.
+
+        Parameters
+        ----------
+        batch : ndarray of shape (n, 3, size, size), float32
+            Images as `prepare` gives them, stacked; n may be 0.
+
+        Returns
+        -------
+        Described
+        """
+        described = self._run(batch)
+        if not all(values is None or np.isfinite(values).all() for values in described):
+            raise ValueError(
+                f"batch: the backbone {self.name!r} gives NaN or infinite values for it. Check that the batch is "
+                f"finite and that the preprocessing is the model's own."
+            )
+        return described
+
+    @abstractmethod
+    def _run(self, batch: NDArray[np.float32]) -> Described:
+        """Features and logits of a batch."""
+
+
+def open_backbone(name: str | Path = DEFAULT, *, n_threads: int | None = None) -> Backbone:
     """Open a backbone.
 
     Parameters
     ----------
     name : str or pathlib.Path, default="efficientnet-lite0"
-        - ``"efficientnet-lite0"``, ``"efficientnet-lite1"`` or ``"efficientnet-lite2"``: 1280 features and the
-          logits of ImageNet's 1,000 classes, on ONNX Runtime.
+        - ``"efficientnet-lite0"``, which comes with the package: 1280 features and the logits of ImageNet's 1,000
+          classes, on ONNX Runtime.
         - ``"vgg19"``: 4096 features (fc7) and the same logits, through torchvision.
-        - A ``.safetensors`` file: VGG19 with these weights.
-        - An ``.onnx`` file, with a ``.toml`` file of the same name beside it; see `open_onnx`.
+        - An ``.onnx`` file with its settings beside it; see `OnnxBackbone`.
     n_threads : int, optional
-        Threads that share the work of one call; None: one a core. A backbone may be called from several threads
-        at a time: with many small batches, ``n_threads=1`` and a thread a core is the fastest.
-    preprocessing : Preprocessing, optional
-        How pictures are prepared, in place of the backbone's own way.
+        Threads that share the work of one call; None for one per core. With many small batches,
+        ``n_threads=1`` and calls from one thread per core are fastest.
 
     Returns
     -------
     Backbone
-
-    Raises
-    ------
-    ImportError
-        If a package is missing; the message says what to install.
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If there is no backbone of that name, or a file cannot be used.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from PIL import Image
-    >>> from unseen.images.backbones import open_backbone, prepare
-    >>> backbone = open_backbone()
-    >>> batch = np.stack([prepare(Image.new("RGB", (640, 480)), backbone.preprocessing)])
-    >>> features, logits = backbone.describe(batch)
-    >>> features.shape, logits.shape
-    ((1, 1280), (1, 1000))
     """
-    if name in _efficientnet.VARIANTS:
-        return _open_efficientnet(str(name), n_threads, preprocessing)
+    if n_threads is not None:
+        check_count(n_threads, "n_threads")
+    if name == DEFAULT:
+        return OnnxBackbone(imagenet.DATA / f"{DEFAULT}.onnx", name=DEFAULT, n_threads=n_threads)
     if name == "vgg19":
-        return VGG19(n_threads=n_threads, preprocessing=preprocessing)
-    path = Path(name).expanduser()
-    if path.suffix == ".onnx":
-        return open_onnx(path, n_threads=n_threads, preprocessing=preprocessing)
-    if path.suffix == ".safetensors":
-        return VGG19(path, n_threads=n_threads, preprocessing=preprocessing)
+        return VGG19(n_threads)
+    if Path(name).suffix == ".onnx":
+        return OnnxBackbone(name, n_threads=n_threads)
     raise ValueError(
-        f"backbone: there is none called {str(name)!r}. Choose one of {listed(NAMES)}, "
-        f"or pass an .onnx or .safetensors file."
+        f"backbone: there is none called {str(name)!r}. Choose one of {listed(NAMES)}, or pass an .onnx file."
     )
 
 
-def _open_efficientnet(name: str, n_threads: int | None, preprocessing: Preprocessing | None) -> OnnxBackbone:
-    how = preprocessing or _efficientnet.preprocessing_of(name)
-    graph = _efficientnet.cached_graph(name)
-    return OnnxBackbone(
-        open_session(graph.content, name, n_threads),
-        name,
-        how,
-        fingerprint_of(graph.digest, how, "efficientnet-lite", _efficientnet.VERSION),
-        features="features",
-        logits="logits",
-        class_names=class_names(),
-    )
+class OnnxBackbone(Backbone):
+    """An ONNX graph whose input is a batch of square images, on ONNX Runtime and the CPU.
+
+    A TOML file of the same name beside it (``model.toml`` for ``model.onnx``) holds ``mean``, ``std`` and
+    ``value_range``; optionally the other parameters of `Preprocessing`, ``features`` and ``logits`` (names of
+    outputs; ``features`` may be omitted if there is one output only) and ``class_names`` (a list,
+    a text file with one name per line, or "imagenet").
+
+    Parameters
+    ----------
+    path : str or pathlib.Path
+        The .onnx file.
+    name : str, optional
+        By default the absolute path.
+    n_threads : int, optional
+        Threads that share the work of one call; None for one per core.
+    """
+
+    def __init__(self, path: str | Path, *, name: str | None = None, n_threads: int | None = None) -> None:
+        path = Path(path).expanduser()
+        settings = read_settings(path)
+        self.name = name or os.path.abspath(path)  # noqa: PTH100 (links stay links, unlike with resolve)
+        self._session = _open_session(path, n_threads)
+        graph = self._session.get_inputs()[0]
+        self._input, self._dtype = graph.name, np.float16 if "float16" in graph.type else np.float32
+        sizes = [n if isinstance(n, int) and n > 0 else None for n in graph.shape]
+        self._n_images = sizes[0]
+        self.preprocessing = _preprocessing(settings, sizes[2:3], path)
+        self._outputs = self._choose_outputs(settings.get("features"), settings.get("logits"))
+        self.fingerprint = _fingerprint(_digests(path), self.preprocessing, self._outputs)
+        # One image tells whether the graph can be used, and how long its outputs are.
+        features, logits = self._run(self._blank(1))
+        self.n_features = features.shape[1]
+        names = settings.get("class_names")
+        if isinstance(names, str) and names != "imagenet":
+            names = (path.parent / names).read_text(encoding="utf-8").splitlines()
+        self.class_names = (
+            imagenet.class_names() if names == "imagenet" else names and check_names(names, "class_names")
+        )
+        n_classes = 0 if logits is None else logits.shape[1]
+        if self.class_names is not None and len(self.class_names) != n_classes:
+            raise ValueError(
+                f"class_names: there are {len(self.class_names)} names for the {n_classes} logits of "
+                f"{self.name!r}. Give one name for each logit, or none."
+            )
+
+    def _choose_outputs(self, features: str | None, logits: str | None) -> list[str]:
+        known = [str(item.name) for item in self._session.get_outputs()]
+        chosen = [features or (known[0] if len(known) == 1 else ""), *([logits] if logits else [])]
+        if not set(chosen) <= set(known):
+            raise ValueError(
+                f"features, logits: {listed(chosen)} was given. Choose among the outputs of {self.name!r}, "
+                f"{listed(known)}."
+            )
+        return chosen
+
+    def _blank(self, n: int) -> NDArray[np.float32]:
+        return np.zeros((n, 3, self.preprocessing.size, self.preprocessing.size), dtype=np.float32)
+
+    def _run(self, batch: NDArray[np.float32]) -> Described:
+        # A graph with a fixed number of images gets as many calls as needed, the last one filled up.
+        n = len(batch)
+        step = self._n_images or max(n, 1)
+        missing = -n % step if n else step
+        padded = np.concatenate([batch, self._blank(missing)]) if missing else batch
+        parts = [self._call(padded[start : start + step]) for start in range(0, len(padded), step)]
+        features, *logits = (np.concatenate(part)[:n] for part in zip(*parts, strict=True))
+        return Described(features, logits[0] if logits else None)
+
+    def _call(self, batch: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        ordered = batch.transpose(0, 2, 3, 1) if self.preprocessing.layout == "NHWC" else batch
+        feed = {self._input: np.ascontiguousarray(ordered, dtype=self._dtype)}
+        try:
+            outputs = self._session.run(self._outputs, feed)
+        except Exception as error:  # the runtime's errors share no base class
+            raise ValueError(
+                f"backbone: {self.name!r} cannot run on an input of shape {ordered.shape} ({error}). Check the "
+                f"size and the layout of its preprocessing."
+            ) from error
+        # A map of one pixel is a vector.
+        rows = [values[:, :, 0, 0] if values.shape[2:] == (1, 1) else values for values in outputs]
+        for name, values in zip(self._outputs, rows, strict=True):
+            if values.ndim != 2 or len(values) != len(batch) or values.dtype.kind != "f":
+                raise ValueError(
+                    f"backbone: the output {name!r} of {self.name!r} has shape {values.shape} and type "
+                    f"{values.dtype} for {len(batch)} images. Choose an output of one vector per image."
+                )
+        return [values.astype(np.float32, copy=False) for values in rows]
+
+
+class VGG19(Backbone):
+    """VGG19 (Simonyan and Zisserman 2014) of torchvision: fc7 after its ReLU, 4096 features, as in the TAEP paper.
+
+    torchvision downloads the weights once (548 MB). The number of threads is a setting of the whole process.
+    """
+
+    def __init__(self, n_threads: int | None = None) -> None:
+        self._torch = _import("torch", "torch")
+        models = _import("torchvision.models", "torch")
+        if n_threads is not None:
+            self._torch.set_num_threads(n_threads)
+        self.name, self.n_features, self.class_names = "vgg19", 4096, imagenet.class_names()
+        self.preprocessing = Preprocessing(
+            interpolation="bilinear", mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), value_range=1.0
+        )
+        weights = models.VGG19_Weights.IMAGENET1K_V1
+        self._model = models.vgg19(weights=None)
+        # The download is a pickle: it is checked, and only tensors may come out of it.
+        self._model.load_state_dict(weights.get_state_dict(progress=True, check_hash=True, weights_only=True))
+        self._model.eval()
+        self.fingerprint = _fingerprint([weights.url], self.preprocessing, ["fc7"])  # the URL holds their digest
+
+    def _run(self, batch: NDArray[np.float32]) -> Described:
+        with self._torch.inference_mode():
+            x = self._torch.from_numpy(np.ascontiguousarray(batch))
+            x = self._torch.flatten(self._model.avgpool(self._model.features(x)), 1)
+            features = self._model.classifier[:5](x)
+            logits = self._model.classifier[5:](features)
+        return Described(features.numpy(), logits.numpy())
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Settings in the TOML file that belongs to an .onnx file; unknown keys and wrong types are errors."""
+    file = path.with_suffix(".toml")
+    for needed in (path, file):
+        if not needed.is_file():
+            raise FileNotFoundError(
+                f"backbone: there is no {str(needed)!r}. Pass an .onnx file, with its settings in a .toml file."
+            )
+    try:
+        settings = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"backbone: {str(file)!r} is not a TOML file ({error}). Correct it.") from error
+    known = (*_PREPARING, "features", "logits", "class_names", "text")
+    problems = [f"{key} is missing" for key in _NEEDED if key not in settings]
+    problems += [f"{key!r} is unknown" for key in settings if key not in known]
+    if problems:
+        raise ValueError(
+            f"backbone: {', '.join(problems)} in {str(file)!r}. Known: {', '.join(known)}. Many models want "
+            f"mean = [0.485, 0.456, 0.406], std = [0.229, 0.224, 0.225], value_range = 1; look up yours."
+        )
+    return settings
+
+
+def _preprocessing(settings: dict[str, Any], side: list[int | None], path: Path) -> Preprocessing:
+    """Preprocessing that the settings describe; without a size, that of the graph's input."""
+    given = {"size": side[0] if side else None} | {key: settings[key] for key in _PREPARING if key in settings}
+    try:
+        return Preprocessing(**given)
+    except ValueError as error:
+        raise ValueError(f"backbone: in {str(path.with_suffix('.toml'))!r}: {error}") from error
+
+
+def _open_session(path: Path, n_threads: int | None) -> Any:
+    runtime = _import("onnxruntime", "images")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4  # its errors are raised, which is enough
+    options.intra_op_num_threads = n_threads or 0
+    try:
+        return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # the runtime's errors share no base class
+        raise ValueError(
+            f"backbone: {str(path)!r} cannot be opened as an ONNX graph ({error}). Pass an .onnx file."
+        ) from error
+
+
+def _digests(path: Path) -> list[str]:
+    """SHA-256 of a graph and of the files beside it that hold its weights, if any."""
+    content = path.read_bytes()
+    # In the protocol buffer such a file is an entry of a tensor, {key: "location", value: NAME}.
+    entries = re.finditer(rb"\x0a\x08location\x12([\x01-\x7f])", content)
+    names = {content[entry.end() : entry.end() + entry[1][0]].decode(errors="replace") for entry in entries}
+    beside = [path.parent / name for name in sorted(names)]
+    return [hashlib.sha256(content).hexdigest(), *(file_digest(file) for file in beside if file.is_file())]
+
+
+def _fingerprint(weights: list[str], how: Preprocessing, outputs: list[str]) -> str:
+    """SHA-256 that is the same on every machine for the same weights, preprocessing and outputs."""
+    return hashlib.sha256(json.dumps([weights, asdict(how), outputs], sort_keys=True).encode()).hexdigest()
+
+
+def _import(module: str, extra: str) -> Any:
+    try:
+        return import_module(module)
+    except (ImportError, RuntimeError) as error:  # torchvision raises the latter if it was built for another torch
+        raise ImportError(
+            f'backbone: {module!r} cannot be imported ({error}). Run: pip install "unseen[{extra}]"'
+        ) from error

@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+import os
+import shutil
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
+from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from unseen.datasets._matching import find_rows
-from unseen.images import _feature_files as files
-from unseen.images._feature_files import Problem
-from unseen.images._feature_metadata import FORMAT
-from unseen.images._feature_store import is_being_finished
-from unseen.images._foreign_features import read_foreign, reason
-from unseen.images.imagenet import class_names as imagenet_names
-from unseen.validation import counted, listed
+from unseen.files import locked
+from unseen.images import backbones, imagenet
+from unseen.images.backbones import Backbone, Described
+from unseen.images.preprocessing import prepare
+from unseen.images.reading import Problem, UnreadableImage, find_images, open_image, quiet_pillow
+from unseen.validation import check_count, counted, listed
 
-if TYPE_CHECKING:
-    from unseen.images._backbone import Backbone
+__all__ = ["FeatureSet", "UnreadableImages", "describe_each", "extract_features", "open_features"]
 
-__all__ = ["FeatureSet", "extract_features", "open_features"]
+_ARRAYS, _DONE, _INDEX = ("features.npy", "logits.npy"), "done.npy", "index.json"
+_BLOCK = 128  # images between two writes: what a killed run may lose, at most
+_COPIED = 1024  # rows at a time
+_AHEAD = 8  # batches in work per thread, so that one large file does not stop the others
+_DAMAGE = (ValueError, OSError, EOFError, LookupError, TypeError, AttributeError, BadZipFile)  # of NumPy and json
+_ID_KEYS = ("paths", "path", "image_id", "image_ids", "ids", "id")
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureSet:
-    """Features of images, a row an image.
+    """Features of images, one row per image.
 
     Attributes
     ----------
@@ -37,13 +47,13 @@ class FeatureSet:
     X : ndarray of shape (n_images, n_features)
         Features; of a folder, float32 and memory-mapped.
     logits : ndarray of shape (n_images, n_classes), or None
-        What the backbone says about its own classes, before the softmax.
+        Scores of the backbone's own classes, before the softmax.
     backbone : dict
-        ``name``, ``fingerprint``, ``preprocessing``, ... of the backbone; empty for a file made elsewhere.
+        ``name``, ``fingerprint`` and ``preprocessing`` of the backbone; empty for a file made elsewhere.
     class_names : tuple of str, or None
         Names of the columns of ``logits``, if they are known.
     problems : tuple of (path, reason)
-        Files that could not be read and have no row.
+        Files that the last run could not read; they have no row.
     has_names : bool
         Whether the file said which images these are; if not, ``paths`` are "0", "1", ...
     """
@@ -59,46 +69,20 @@ class FeatureSet:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def __repr__(self) -> str:
-        return f"<FeatureSet: {self.X.shape[1]} features of {counted(len(self), 'image')}>"
 
-    def rows(self, images: Iterable[str | Path]) -> NDArray[np.intp]:
-        """Rows of images.
+class UnreadableImages(ValueError):  # noqa: N818 (see UnreadableImage)
+    """No file can be read, or not all of them in a strict run; ``problems`` has the path and reason of each."""
 
-        An image is found by its path as it is in ``paths``; if there is none, by as much of the path as both give
-        (``1.jpg`` for ``cats/1.jpg``, but not ``dogs/1.jpg``); and then without the suffix of an image. A name
-        that several images share finds none of them.
-
-        Parameters
-        ----------
-        images : iterable of str or pathlib.Path
-            Paths, names or identifiers.
-
-        Returns
-        -------
-        ndarray of int
-
-        Raises
-        ------
-        ValueError
-            If some are not here, or a name fits several images; the message lists them.
-        """
-        names = [str(image) for image in images]
-        # As in annotations, backslashes count as slashes.
-        rows = find_rows(*([name.replace("\\", "/") for name in side] for side in (names, self.paths)))
-        missing = [name for name, row in zip(names, rows, strict=True) if row < 0]
-        if missing:
-            raise ValueError(
-                f"images: {len(missing):,} of {len(names):,} have no features, or share their name with another: "
-                f"{listed(missing)}. Name images as in the features, for example {self.paths[0]!r}."
-            )
-        return rows
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        shown = listed([f"{path}: {reason}" for path, reason in problems])
+        super().__init__(f"sources: {counted(len(problems), 'file')} cannot be read: {shown}.")
 
 
 def extract_features(
     sources: str | Path | Iterable[str | Path],
     output: str | Path,
-    backbone: Backbone | str | Path = "efficientnet-lite0",
+    backbone: Backbone | str | Path = backbones.DEFAULT,
     *,
     batch: int = 1,
     jobs: int | None = None,
@@ -108,61 +92,262 @@ def extract_features(
 ) -> FeatureSet:
     """Compute the features of images and keep them in a folder.
 
-    An interrupted run goes on where it stopped when it is started again, and the result is the same, bit by bit,
-    as without the interruption. On a finished folder only images that are new or have changed are computed. Images
-    that are there already and that `sources` do not name stay as they are as long as their files exist, so that a
-    folder can grow by several calls; those whose files are gone are dropped. Memory does not grow with the images,
-    but for some hundred bytes each.
+    An interrupted run continues where it stopped when it is started again, and the result is the same, bit by bit,
+    as without the interruption. In a finished folder only images that are new or have changed are computed; images
+    that `sources` do not name stay, so that a folder can grow by several calls. Memory does not grow with the
+    number of images, except for some hundred bytes each.
 
     Parameters
     ----------
     sources : path or iterable of paths
-        Folders, image files, ``.txt`` lists or ``.csv`` tables with a column ``path``; see
-        `unseen.images.finding.find_images`.
+        Folders, image files and lists: see `unseen.images.reading.find_images`.
     output : str or pathlib.Path
-        Folder for ``features.npy``, ``logits.npy`` (if the backbone has classes), ``images.csv``,
-        ``backbone.json`` and, if there are any, ``problems.csv``.
+        Folder for a numbered folder with ``features.npy``, ``logits.npy`` (if the backbone has classes) and
+        ``index.json``, which lists the images.
     backbone : Backbone, str or pathlib.Path, default="efficientnet-lite0"
         A backbone, or what `unseen.images.backbones.open_backbone` takes. One that is passed open should use one
-        thread a call, since `jobs` threads call it.
+        thread per call, since `jobs` threads call it.
     batch : int, default=1
-        Images a call of the network. With 1 the features of an image depend on nothing but the image. More pays
+        Images per call of the network. With 1 the features of an image depend on nothing but the image. More pays
         off for networks with very large last layers, and may change the last bits of a result.
     jobs : int, optional
-        Threads; by default one a core.
+        Threads; by default one per core.
     strict : bool, default=False
         Raise an error if a file cannot be read, after the others are done. By default such files are left out.
     only : bool, default=False
-        Keep exactly the images that `sources` name, and drop all others from the folder.
+        Drop the images from the folder that `sources` do not name.
     progress : callable, optional
         Called as ``progress(done, total)`` in images; what was done before counts.
 
     Returns
     -------
     FeatureSet
-
-    Raises
-    ------
-    ValueError
-        If there are no images, none can be read, some cannot with `strict`, `output` was begun with another
-        backbone, or none of the images in it is found any more.
-    OSError
-        If `output` cannot be written, is no folder of features, or another process is writing to it.
     """
-    from unseen.images._extraction import extract
+    check_count(batch, "batch")
+    n_threads = _n_threads(jobs)
+    found = find_images(sources)
+    if not isinstance(backbone, Backbone):
+        # The threads that read images also run the network on them: no thread waits for another.
+        backbone = backbones.open_backbone(backbone, n_threads=1)
+    folder = Path(output)
+    with _writing(folder):
+        versions = _versions(folder)
+        images = {_key(path): [path, *_stamp(path)] for path in found.paths}
+        if not only:
+            there = {_key(image[0]): image for version in versions for _, image in version.done()}
+            if there.keys() - images.keys():  # rows that are there keep their order, and new ones follow
+                images = there | images
+        plan = version = _begin(folder, list(images.values()), found.problems, versions, backbone)
+        failed = _describe_rows(plan, backbone, batch, n_threads, progress)
+        problems = [*found.problems, *failed.values()]
+        if problems and (strict or len(failed) == len(found.paths)):
+            raise UnreadableImages(problems)
+        if failed:
+            readable = [image for row, image in enumerate(plan.content["images"]) if row not in failed]
+            version = _begin(folder, readable, problems, [*versions, plan], backbone)
+        for outdated in {old.folder for old in (*versions, plan)} - {version.folder}:
+            shutil.rmtree(outdated)
+    return open_features(folder)
 
-    extract(sources, Path(output), backbone, batch=batch, jobs=jobs, strict=strict, only=only, progress=progress)
-    return open_features(output)
+
+def describe_each(
+    paths: Sequence[str], backbone: Backbone, jobs: int | None = None
+) -> Iterator[tuple[str, Described | None, str | None]]:
+    """Describe images one by one, in threads, and keep nothing.
+
+    Yields the path; its features and logits, one row each, or None if it cannot be read; and the reason why not.
+    """
+    for path, outcome in _outcomes(paths, backbone, _n_threads(jobs)):
+        yield (path, None, outcome) if isinstance(outcome, str) else (path, outcome, None)
+
+
+def _n_threads(jobs: int | None) -> int:
+    from joblib import cpu_count
+
+    return int(cpu_count()) if jobs is None else check_count(jobs, "jobs")
+
+
+_Outcome = tuple[str, Described | str]  # path of an image; its features and logits, or why it cannot be read
+
+
+def _outcomes(
+    paths: Sequence[str], backbone: Backbone, jobs: int, batch: int = 1
+) -> Generator[_Outcome, None, None]:
+    """Describe images in threads; the results come in the order of the paths."""
+    running: deque[Future[list[_Outcome]]] = deque()
+    pool = ThreadPoolExecutor(jobs, thread_name_prefix="unseen-features")
+    try:
+        with quiet_pillow():
+            for start in range(0, len(paths), batch):
+                running.append(pool.submit(_describe, paths[start : start + batch], backbone))
+                if len(running) >= _AHEAD * jobs:
+                    yield from running.popleft().result()
+            while running:
+                yield from running.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _describe(paths: Sequence[str], backbone: Backbone) -> list[_Outcome]:
+    """Read, prepare and describe one batch."""
+    inputs: dict[str, NDArray[np.float32]] = {}
+    outcomes: dict[str, Described | str] = {}
+    for path in paths:
+        try:
+            with open_image(path) as image:
+                inputs[path] = prepare(image, backbone.preprocessing)
+        except UnreadableImage as error:
+            outcomes[path] = error.reason
+    if inputs:
+        features, logits = backbone.describe(np.stack(list(inputs.values())))
+        for i, path in enumerate(inputs):
+            outcomes[path] = Described(features[i : i + 1], None if logits is None else logits[i : i + 1])
+    return [(path, outcomes[path]) for path in paths]
+
+
+class _Version(NamedTuple):
+    """Rows of features in a numbered folder.
+
+    It is finished when all rows are done. While a run extends a folder, the finished version stays.
+    """
+
+    folder: Path
+    content: dict[str, Any]  # backbone; images, as [path, bytes, time of change]; problems, as [path, reason]
+    mask: NDArray[np.bool_]  # of the rows that are done
+
+    def done(self) -> list[tuple[int, list[Any]]]:
+        """Rows that are done, and their images."""
+        return [(row, self.content["images"][row]) for row in np.flatnonzero(self.mask).tolist()]
+
+
+def _key(path: str) -> str:
+    return os.path.abspath(path)  # noqa: PTH100 (a Path per file is slow)
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    """Size and time of a file; that it is missing is found when it is read."""
+    with suppress(OSError):
+        status = os.stat(path)  # noqa: PTH116
+        return status.st_size, status.st_mtime_ns
+    return -1, 0
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Lock a folder of features for this process."""
+    # Hidden files may be what a killed run left behind.
+    if folder.is_file() or any(not (item / _INDEX).exists() for item in folder.glob("[!.]*")):
+        raise OSError(f"output: {str(folder)!r} is a file, or holds other files. Pass a new or an empty folder.")
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(folder / ".lock", wait=False))
+        except OSError as error:
+            raise OSError(
+                f"output: {str(folder)!r} cannot be written, or another process is writing to it ({error}). "
+                f"Wait, or pass another folder."
+            ) from error
+        yield
+
+
+def _versions(folder: Path) -> list[_Version]:
+    """Versions of the features in a folder: a finished one, and one that was interrupted."""
+    files = sorted(folder.glob(f"[!.]*/{_INDEX}"))
+    return [_Version(file.parent, json.loads(file.read_text()), np.load(file.with_name(_DONE))) for file in files]
+
+
+def _begin(
+    folder: Path, images: list[Any], problems: Sequence[Problem], versions: list[_Version], backbone: Backbone
+) -> _Version:
+    """Version of these images: the one that has them already, or a new one with the rows that are known."""
+    about = {"name": backbone.name, "fingerprint": backbone.fingerprint, "class_names": backbone.class_names,
+             "preprocessing": asdict(backbone.preprocessing)}  # fmt: skip
+    text = json.dumps({"backbone": about, "images": images, "problems": problems})
+    content = json.loads(text)
+    for version in versions:
+        if version.mask.any() and version.content["backbone"]["fingerprint"] != backbone.fingerprint:
+            raise ValueError(
+                f"output: {str(folder)!r} was begun with the backbone {version.content['backbone']['name']!r}; "
+                f"{backbone.name!r} has other weights or preprocessing. Pass another folder, or delete this one."
+            )
+        if version.content == content:
+            return version
+    draft = folder / ".draft"
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    side = backbone.preprocessing.size
+    widths = backbone.describe(np.zeros((0, 3, side, side), dtype=np.float32))
+    arrays = {name: empty.shape[1] for name, empty in zip(_ARRAYS, widths, strict=True) if empty is not None}
+    for name, width in arrays.items():
+        open_memmap(draft / name, mode="w+", dtype="<f4", shape=(len(images), width))
+    mask = np.zeros(len(images), dtype=bool)
+    rows = {(_key(path), *stamp): row for row, (path, *stamp) in enumerate(images)}
+    for version in versions:
+        old = {rows.get((_key(path), *stamp)): row for row, (path, *stamp) in version.done()}
+        new = [row for row in old if row is not None]
+        for start, name in product(range(0, len(new), _COPIED), arrays):
+            block = new[start : start + _COPIED]
+            mapped = np.load(version.folder / name, mmap_mode="r")
+            _write_rows(draft / name, block, mapped[[old[row] for row in block]])
+            mask[block] = True
+    np.save(draft / _DONE, mask)
+    (draft / _INDEX).write_text(text)
+    number = 1 + max((int(version.folder.name) for version in versions), default=0)
+    return _Version(draft.rename(folder / f"{number:06d}"), content, mask)
+
+
+def _describe_rows(
+    version: _Version, backbone: Backbone, batch: int, jobs: int, progress: Callable[[int, int], object] | None
+) -> dict[int, Problem]:
+    """Describe the images whose rows are not done and keep the results; returns those that cannot be read."""
+    rows = {version.content["images"][row][0]: row for row in np.flatnonzero(~version.mask).tolist()}
+    before, total = len(version.mask) - len(rows), len(version.mask)
+    report = progress or (lambda done, total: None)
+    described: dict[int, Described] = {}
+    failed: dict[int, Problem] = {}
+    report(before, total)
+    try:
+        with closing(_outcomes(list(rows), backbone, jobs, batch)) as outcomes:
+            for done, (path, outcome) in enumerate(outcomes, before + 1):
+                if isinstance(outcome, str):
+                    failed[rows[path]] = Problem(path, outcome)
+                else:
+                    described[rows[path]] = outcome
+                if len(described) >= _BLOCK:
+                    _save(version, described)
+                    described = {}
+                report(done, total)
+    finally:  # whatever the reason to stop, what is done is kept
+        if described:
+            _save(version, described)
+    return failed
+
+
+def _save(version: _Version, described: dict[int, Described]) -> None:
+    """Write rows, and then that they are done."""
+    rows = list(described)
+    for name, values in zip(_ARRAYS, zip(*described.values(), strict=True), strict=True):
+        if values[0] is not None:
+            _write_rows(version.folder / name, rows, np.concatenate(values))
+    version.mask[rows] = True
+    _write_rows(version.folder / _DONE, rows, True)
+
+
+def _write_rows(path: Path, rows: list[int], values: Any) -> None:
+    """Write rows of an array to disk; mapped anew each time, so that its pages do not stay in memory."""
+    mapped = open_memmap(path, mode="r+")
+    mapped[rows] = values
+    mapped.flush()
 
 
 def open_features(path: str | Path, ids: Sequence[str] | None = None) -> FeatureSet:
     """Open features: a folder that `extract_features` made, or a file made elsewhere.
 
     - A folder: the arrays are memory-mapped, nothing is loaded.
-    - A ``.npz`` file: ``features`` (or ``X``), one row an image; ``image_id`` (or ``paths``, ``ids``); and, if
-      there are any, ``logits`` or ``imagenet_logits``. float16 and whole numbers become float32.
-    - A ``.npy`` file: a matrix, one row an image, memory-mapped; images are identified by `ids`.
-    - A ``.csv`` or ``.tsv`` file: a line of column names, then a line an image: what identifies it, its features.
+    - A ``.npz`` file: ``features`` (or ``X``), one row per image; ``image_id`` (or ``paths``, ``ids``); and, if
+      there are any, ``logits`` or ``imagenet_logits``. float16 and integers become float32.
+    - A ``.npy`` file: a matrix, one row per image, memory-mapped; images are identified by `ids`.
+    - A ``.csv`` or ``.tsv`` file: a header, then one line per image: what identifies it, and its features.
 
     Parameters
     ----------
@@ -174,52 +359,76 @@ def open_features(path: str | Path, ids: Sequence[str] | None = None) -> Feature
     Returns
     -------
     FeatureSet
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is nothing there, or a folder is not finished.
-    ValueError
-        If it cannot be read as features.
     """
     path = Path(path)
-    if path.is_dir():
-        return _open_folder(path)
-    if not path.exists():
+    try:
+        return _open_folder(path) if path.is_dir() else _open_file(path, ids)
+    except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"path: there are no features {str(path)!r}. Make them: unseen features IMAGES -o DIR."
-        )
-    found = read_foreign(path, ids)
-    classes = imagenet_names() if found.of_imagenet else None
-    names = found.ids or tuple(map(str, range(len(found.X))))
-    return FeatureSet(names, found.X, found.logits, class_names=classes, has_names=found.ids is not None)
+            f"path: there are no finished features in {str(path)!r}. Make them, or go on after an interruption: "
+            f"unseen features IMAGES -o DIR."
+        ) from error
+    except _DAMAGE as error:
+        # Not NumPy's advice to load pickled objects, which are programs.
+        reason = "it holds pickled objects, or is not a NumPy file" if "pickle" in str(error) else str(error)
+        raise ValueError(
+            f"path: {str(path)!r} cannot be read as features ({reason}). Pass a folder that unseen features made, "
+            f"or a .npz, .npy or .csv file."
+        ) from error
 
 
 def _open_folder(folder: Path) -> FeatureSet:
-    needed = (files.METADATA, files.FEATURES, files.IMAGES)
-    missing = [name for name in needed if not (folder / name).exists()]
-    if missing and not (folder / files.METADATA).exists():
-        raise FileNotFoundError(f"path: {str(folder)!r} is no folder of features: it has no {missing[0]!r}.")
-    if missing or is_being_finished(folder):
-        raise FileNotFoundError(
-            f"path: the features in {str(folder)!r} are not finished. Run the command that makes them once more: "
-            f"it goes on where it stopped."
-        )
-    try:
-        metadata = json.loads((folder / files.METADATA).read_text("utf-8"))
-        classes, version = metadata.pop("class_names"), metadata.pop("format")
-        paths = tuple(entry.path for entry in files.read_images(folder / files.IMAGES))
-        X = np.load(folder / files.FEATURES, mmap_mode="r", allow_pickle=False)
-        has_logits = (folder / files.LOGITS).exists()
-        logits = np.load(folder / files.LOGITS, mmap_mode="r", allow_pickle=False) if has_logits else None
-        problems = tuple(files.read_problems(folder / files.PROBLEMS))
-    except (ValueError, LookupError, TypeError, AttributeError, EOFError) as error:
-        raise ValueError(
-            f"path: a file in {str(folder)!r} is damaged ({reason(error)}). Make the features again."
-        ) from error
-    if version != FORMAT:
-        raise ValueError(f"path: {str(folder)!r} has format {version}, this version of unseen reads {FORMAT}.")
-    if any(array is not None and array.shape[:1] != (len(paths),) for array in (X, logits)):
-        raise ValueError(f"path: the files in {str(folder)!r} do not fit together. Make the features again.")
-    names = None if classes is None else tuple(classes)
-    return FeatureSet(paths, X, logits, metadata, names, problems)
+    finished = [version for version in _versions(folder) if version.mask.all()]
+    if not finished:
+        raise FileNotFoundError(folder)
+    files = (finished[-1].folder / name for name in _ARRAYS)
+    X, *logits = (np.load(file, mmap_mode="r", allow_pickle=False) for file in files if file.exists())
+    about, images, problems = finished[-1].content.values()
+    paths, names = tuple(image[0] for image in images), about.pop("class_names")
+    problems = tuple(Problem(*problem) for problem in problems)
+    return FeatureSet(paths, X, logits[0] if logits else None, about, names and tuple(names), problems)
+
+
+def _open_file(path: Path, ids: Sequence[str] | None) -> FeatureSet:
+    arrays = _read_table(path) if path.suffix.lower() in (".csv", ".tsv") else _load(path)
+    X, logits = (_matrix(arrays, keys) for keys in (("features", "X"), ("logits", "imagenet_logits")))
+    if X is None or (logits is not None and len(logits) != len(X)):
+        raise ValueError(f"it needs 'features', and logits of the same images; it has {listed(list(arrays))}")
+    given = ids if ids is not None else next((arrays[key] for key in _ID_KEYS if key in arrays), None)
+    paths = tuple(np.asarray(range(len(X)) if given is None else given).astype(str).ravel().tolist())
+    if len(paths) != len(X) or len(set(paths)) != len(X):
+        repeated = [name for name, count in Counter(paths).items() if count > 1]
+        raise ValueError(f"ids: {len(paths)} for {counted(len(X), 'row')}; repeated: {listed(repeated) or 'none'}")
+    classes = imagenet.class_names() if "imagenet_logits" in arrays else None
+    return FeatureSet(paths, X, logits, class_names=classes, has_names=given is not None)
+
+
+def _load(path: Path) -> dict[str, NDArray[Any]]:
+    """Arrays of a file by name; a single one is memory-mapped."""
+    content = np.load(path, mmap_mode="r", allow_pickle=False)
+    return {"features": content} if isinstance(content, np.ndarray) else dict(content)
+
+
+def _read_table(path: Path) -> dict[str, NDArray[Any]]:
+    import pandas as pd
+
+    with path.open(encoding="utf-8-sig") as file:
+        separator = next((letter for letter in file.readline() if letter in ",;\t"), ",")
+    table = pd.read_csv(path, sep=separator, converters={0: str.strip}, encoding="utf-8-sig")
+    names = table.columns.astype(str)
+    if names[0].strip().lower() not in _ID_KEYS and not pd.to_numeric(names[1:], errors="coerce").isna().any():
+        raise ValueError("it has no names of columns: begin with a line such as image_id,f0,f1,f2")
+    return {"features": table.iloc[:, 1:].to_numpy(dtype=np.float32), "ids": table.iloc[:, 0].to_numpy()}
+
+
+def _matrix(arrays: dict[str, NDArray[Any]], keys: Sequence[str]) -> NDArray[Any] | None:
+    """Real matrix under one of the keys, float32 or float64; None if there is none."""
+    values = next((arrays[key] for key in keys if key in arrays), None)
+    if values is None:
+        return None
+    if values.ndim != 2 or not values.size or values.dtype.kind not in "fiu":
+        raise ValueError(f"{keys[0]!r} has shape {values.shape} and type {values.dtype}, not one row per image")
+    if not isinstance(values, np.memmap) and not np.isfinite(values).all():  # what is mapped is left on disk
+        row = np.flatnonzero(~np.isfinite(values).all(axis=1))[0]
+        raise ValueError(f"{keys[0]!r} is NaN or infinite in row {row}")
+    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float32)

@@ -4,113 +4,114 @@ from __future__ import annotations
 
 import csv
 from functools import cache
-from importlib.resources import files
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
-__all__ = ["Kinds", "class_kinds", "class_names", "class_synsets"]
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from unseen.ensembles.backbone_knowledge import BackboneKnowledge
+    from unseen.images.backbones import Backbone
+
+__all__ = ["Kinds", "backbone_knowledge", "class_kinds", "class_names", "imagenet_knowledge"]
+
+DATA = Path(__file__).with_name("data")
 
 
 class Kinds(NamedTuple):
-    """Names that classes go by, and which classes go by each."""
+    """Names of kinds of things, and which classes are of each kind."""
 
     names: tuple[str, ...]
-    membership: sp.csr_array  # of shape (1000, n_kinds), True where the class (row) goes by the name (column)
+    membership: sp.csr_array  # of shape (1000, n_kinds), True where the class (row) is of the kind (column)
 
 
 def class_names() -> tuple[str, ...]:
-    """One name for each class, no two alike, whatever the case of their letters.
+    """One name for each class, all different, whatever the case of their letters.
 
-    It is the first lemma of the class's WordNet synset, but for four classes that share theirs with another:
+    It is the first lemma of the class's WordNet synset, except for four classes that share theirs with another:
     "crane bird", "construction crane", "Cardigan Welsh corgi" and "tank suit".
 
     Returns
     -------
     tuple of str
         1,000 names.
-
-    Examples
-    --------
-    >>> from unseen.images.imagenet import class_names
-    >>> class_names()[:3], class_names()[999]
-    (('tench', 'goldfish', 'great white shark'), 'toilet tissue')
     """
-    return tuple(names.split("; ")[0] for _, names in _classes())
-
-
-def class_synsets() -> tuple[str, ...]:
-    """WordNet 3.0 synset of each class, as ImageNet writes it: ``n`` (noun) and eight digits.
-
-    Returns
-    -------
-    tuple of str
-        1,000 identifiers.
-
-    Examples
-    --------
-    >>> from unseen.images.imagenet import class_synsets
-    >>> class_synsets()[0]
-    'n01440764'
-    """
-    return tuple(synset for synset, _ in _classes())
+    return tuple(row["names"].split("; ")[0] for row in _table("imagenet1k.csv"))
 
 
 def class_kinds() -> Kinds:
     """Names of what the classes are, besides those of `class_names`: a tabby is a cat, a feline, an animal.
 
     They are the lemmas of the classes' synsets and of all synsets above these in WordNet's is-a hierarchy. A class
-    goes by a name if one of these synsets has it, whatever its sense.
+    has a name if one of these synsets has it, whatever its sense.
 
     Returns
     -------
     Kinds
-        Names, no two alike whatever the case of their letters, and the classes of each.
-
-    Examples
-    --------
-    >>> from unseen.images.imagenet import class_kinds, class_names
-    >>> kinds = class_kinds()
-    >>> classes = kinds.membership[:, [kinds.names.index("boat")]].nonzero()[0]
-    >>> [class_names()[k] for k in classes]
-    ['canoe', 'fireboat', 'gondola', 'lifeboat', 'speedboat', 'yawl']
+        Names, all different whatever the case of their letters, and the classes of each.
     """
-    hierarchy = _hierarchy()
+    import scipy.sparse as sp
+
+    above = {row["wnid"]: row["hypernyms"].split() for row in _table("imagenet1k_kinds.csv")}
+    lemmas = {row["wnid"]: row["names"].split("; ") for row in _table("imagenet1k_kinds.csv")}
     written: dict[str, str] = {}
     members: dict[str, list[int]] = {}
-    for k, synset in enumerate(class_synsets()):
-        names = {name.casefold(): name for above in _with_hypernyms(synset) for name in hierarchy[above][1]}
-        for key, name in names.items():
+    for k, row in enumerate(_table("imagenet1k.csv")):
+        found = [row["wnid"]]
+        for current in found:  # the list grows while it is read: all synsets above, each once
+            found += [hypernym for hypernym in above[current] if hypernym not in found]
+        for key, name in {name.casefold(): name for current in found for name in lemmas[current]}.items():
             written.setdefault(key, name)
             members.setdefault(key, []).append(k)
     own = {name.casefold(): k for k, name in enumerate(class_names())}
-    kept = sorted(key for key in members if members[key] != [own.get(key)])
-    columns = np.repeat(np.arange(len(kept)), [len(members[key]) for key in kept])
-    rows = np.concatenate([members[key] for key in kept])
-    membership = sp.csr_array((np.ones(len(rows), dtype=bool), (rows, columns)), shape=(len(own), len(kept)))
-    return Kinds(tuple(written[key] for key in kept), membership)
+    keys = sorted(key for key in members if members[key] != [own.get(key)])
+    columns = np.repeat(np.arange(len(keys)), [len(members[key]) for key in keys])
+    rows = np.concatenate([members[key] for key in keys])
+    membership = sp.csr_array((np.ones(len(rows), dtype=bool), (rows, columns)), shape=(len(own), len(keys)))
+    return Kinds(tuple(written[key] for key in keys), membership)
 
 
-def _with_hypernyms(synset: str) -> list[str]:
-    """A synset and all above it, each once."""
-    found = [synset]
-    for current in found:
-        found += [above for above in _hierarchy()[current][0] if above not in found]
-    return found
+def backbone_knowledge(backbone: Backbone, vectors: Any = "use", **parameters: Any) -> BackboneKnowledge:
+    """`BackboneKnowledge` of the classes of a backbone.
+
+    Parameters
+    ----------
+    backbone : Backbone
+        With named classes; if they are those of ImageNet, what they are kinds of is used too.
+    vectors : str, WordVectors or TextEncoder, default="use"
+        Source of the text vectors, as in `LabelSpace`; take those of the labels from the same one.
+    **parameters
+        Of `BackboneKnowledge`, such as ``sharpness`` and ``temperature``.
+
+    Returns
+    -------
+    BackboneKnowledge
+        Not fitted yet.
+    """
+    from unseen.ensembles.backbone_knowledge import BackboneKnowledge
+    from unseen.labels.space import LabelSpace
+
+    if backbone.class_names is None:
+        raise ValueError(f"backbone: {backbone.name!r} has no named classes. Use its features alone.")
+    if backbone.class_names == class_names():
+        return imagenet_knowledge(vectors, **parameters)
+    return BackboneKnowledge(LabelSpace(backbone.class_names, vectors, missing="mean"), **parameters)
+
+
+def imagenet_knowledge(vectors: Any = "use", **parameters: Any) -> BackboneKnowledge:
+    """`BackboneKnowledge` of the 1,000 ImageNet classes, with their kinds: see `backbone_knowledge`."""
+    from unseen.ensembles.backbone_knowledge import BackboneKnowledge
+    from unseen.labels.space import LabelSpace
+
+    names, membership = class_kinds()
+    classes, kinds = (LabelSpace(group, vectors, missing="mean") for group in (class_names(), names))
+    return BackboneKnowledge(classes, kinds=kinds, membership=membership, **parameters)
 
 
 @cache
-def _hierarchy() -> dict[str, tuple[list[str], list[str]]]:
-    """Direct hypernyms and lemmas of each synset."""
-    # Written by scripts/make_imagenet_kinds.py.
-    table = files("unseen.images").joinpath("data/imagenet1k_kinds.csv").read_text(encoding="utf-8")
-    rows = csv.DictReader(table.splitlines())
-    return {row["wnid"]: (row["hypernyms"].split(), row["names"].split("; ")) for row in rows}
-
-
-@cache
-def _classes() -> tuple[tuple[str, str], ...]:
-    # Written by scripts/make_imagenet_table.py.
-    table = files("unseen.images").joinpath("data/imagenet1k.csv").read_text(encoding="utf-8")
-    return tuple((row["wnid"], row["names"]) for row in csv.DictReader(table.splitlines()))
+def _table(name: str) -> list[dict[str, str]]:
+    """Rows of a table written by scripts/make_imagenet_table.py or make_imagenet_kinds.py."""
+    with (DATA / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))

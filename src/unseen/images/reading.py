@@ -1,95 +1,148 @@
-"""Image files: opening them whatever their kind, or saying why not."""
+"""Image files: finding those that folders and lists name, and opening them, or saying why not."""
 
 from __future__ import annotations
 
-import logging
+import csv
 import os
 import stat
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import cache
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from unseen.validation import listed
+
 if TYPE_CHECKING:
-    from PIL.Image import Image
+    from PIL import Image
 
-__all__ = ["UnreadableImage", "decode", "decoded", "pillow_silent", "read_image", "system_reason"]
+__all__ = [
+    "IMAGE_SUFFIXES", "Found", "Problem", "UnreadableImage", "find_images", "open_image", "quiet_pillow",
+    "read_image",
+]  # fmt: skip
 
-# Only these are tried: others among Pillow's formats start programs (EPS) or fetch other files.
+IMAGE_SUFFIXES = (
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm",
+    ".pbm", ".pnm", ".avif", ".jp2",
+)  # fmt: skip
+# Only these are tried: other formats of Pillow start programs (EPS) or fetch other files.
 _FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000")
-_ORIENTATION = 0x0112  # EXIF tags
-_BITS_PER_SAMPLE = 0x0102
-_MOST_PIXELS = 64 * 1024 * 1024  # decoded at once, over all threads: 256 MB, and as much again to convert them
+_COLUMNS = ("path", "image", "file", "file_name", "image_path")
+_LARGE = 25_000_000  # pixels: such images are decoded one at a time, as each takes 100 MB or more
+_large_image = threading.Lock()
+
+
+class Problem(NamedTuple):
+    """A file or folder that could not be read."""
+
+    path: str
+    reason: str
 
 
 class UnreadableImage(ValueError):  # noqa: N818 (it names the thing that is wrong, as a message does)
-    """A file that is no image, or a damaged one.
-
-    Parameters
-    ----------
-    path : str or pathlib.Path
-        The file.
-    reason : str
-        What is wrong, for a person.
-    """
+    """A file that is not an image, or is a damaged one; ``path`` and ``reason`` say which and why."""
 
     def __init__(self, path: str | Path, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
         self.path, self.reason = str(path), reason
 
 
-@contextmanager
-def pillow_silent() -> Iterator[None]:
-    """Keep Pillow's warnings and log about odd files to ourselves: what matters becomes an `UnreadableImage`.
+class Found(NamedTuple):
+    """Images that sources name, each once, and the folders that could not be read."""
 
-    The filters of a process are shared by its threads: enter it once, around them all.
+    paths: list[str]
+    problems: list[Problem]
+
+
+def find_images(sources: str | Path | Iterable[str | Path]) -> Found:
+    """Paths of the images that files, folders and lists name.
+
+    - A folder: the files in it and in its sub-folders whose suffix is that of an image, in sorted order. Names
+      that begin with a dot are left out; links to files are followed, links to folders are not.
+    - A ``.txt`` file: one path per line; empty lines and those that begin with ``#`` are skipped.
+    - A ``.csv`` file: its column ``path`` (or ``image``, ``file``, ``file_name``, ``image_path``).
+    - Any other file: an image.
+
+    A relative path in a list is looked for in the list's folder and then in the current one. A file that comes
+    twice counts once. That a listed file exists is not checked.
+
+    Parameters
+    ----------
+    sources : path or iterable of paths
+        What to look through, in this order.
+
+    Returns
+    -------
+    Found
+        ``paths`` as they were given: relative ones stay relative to the current folder.
     """
-    log = logging.getLogger("PIL")
-    level = log.level
-    log.setLevel(logging.CRITICAL)
+    given = [sources] if isinstance(sources, str | Path) else list(sources)
+    problems: list[Problem] = []
+    paths: dict[str, str] = {}  # as they were given, by their absolute path
+    for source in map(Path, given):
+        for path in _paths_in(source, problems):
+            paths.setdefault(os.path.abspath(path), path)  # noqa: PTH100 (a Path per file is ten times slower)
+    if not paths:
+        reason = f" {problems[0].path!r} cannot be read: {problems[0].reason}." if problems else ""
+        raise ValueError(
+            f"sources: there is no image in {listed([str(source) for source in given]) or 'nothing'}.{reason} "
+            f"Pass folders with files such as .jpg or .png, image files, or a .txt or .csv list of them."
+        )
+    return Found(list(paths.values()), problems)
+
+
+def _paths_in(source: Path, problems: list[Problem]) -> Iterable[str]:
+    if source.is_dir():
+        return _paths_in_folder(source, problems)
+    if not source.exists():
+        raise FileNotFoundError(f"sources: there is no file or folder {str(source)!r}.")
+    if source.suffix.lower() not in (".csv", ".txt"):
+        return [str(source)]
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module=r"PIL(\.|$)")
-            yield
-    finally:
-        log.setLevel(level)
+        lines = source.read_text("utf-8-sig").splitlines()
+        names = _column(lines, source) if source.suffix.lower() == ".csv" else map(str.strip, lines)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(
+            f"sources: {str(source)!r} cannot be read ({error}). Pass a list of paths, as UTF-8 text."
+        ) from None
+    # Beside the list if it is there, else in the current folder if it is there.
+    places = ((source.parent / name, Path(name)) for name in names if name and not name.startswith("#"))
+    return [str(here if here.exists() and not beside.exists() else beside) for beside, here in places]
 
 
-class _Pixels:
-    """So many pixels may be in memory at once; threads that want more wait until others are done."""
+def _paths_in_folder(folder: Path, problems: list[Problem]) -> list[str]:
+    def note(error: OSError) -> None:
+        problems.append(Problem(str(error.filename), f"the folder cannot be read ({error.strerror})"))
 
-    def __init__(self, most: int) -> None:
-        self._most = self._left = most
-        self._changed = threading.Condition()
-
-    @contextmanager
-    def share(self, wanted: int) -> Iterator[None]:
-        """Hold some of the pixels; a picture that is larger than all of them is alone."""
-        wanted = min(wanted, self._most)
-        with self._changed:
-            self._changed.wait_for(lambda: self._left >= wanted)
-            self._left -= wanted
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._left += wanted
-                self._changed.notify_all()
+    found = []
+    for parent, folders, files in os.walk(folder, onerror=note):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [
+            os.path.join(parent, name)  # noqa: PTH118 (a Path per file is ten times slower)
+            for name in files
+            if not name.startswith(".") and name.lower().endswith(IMAGE_SUFFIXES)
+        ]
+    return sorted(found)
 
 
-_pixels = _Pixels(_MOST_PIXELS)
+def _column(lines: list[str], source: Path) -> list[str]:
+    """Column of image files in a table whose cells are separated by commas, semicolons or tabs."""
+    separator = next((letter for letter in "".join(lines[:1]) if letter in ",;\t"), ",")
+    rows = list(csv.DictReader(lines, delimiter=separator))
+    for name in _COLUMNS:
+        if rows and name in rows[0]:
+            return [(row[name] or "").strip() for row in rows]
+    raise ValueError(f"sources: {str(source)!r} has no column 'path'. Name the column of image files 'path'.")
 
 
-def read_image(path: str | Path) -> Image:
+def read_image(path: str | Path) -> Image.Image:
     """Open an image file as RGB, the way it is meant to be looked at.
 
-    Turned as its EXIF orientation says; what is transparent becomes white; 16 bits a pixel are scaled to 8, not
-    cut off; of an animation the first frame.
+    Turned as its EXIF orientation says; transparent parts become white; 16 bits per pixel are scaled to 8, not cut
+    off; of an animation the first frame.
 
     Parameters
     ----------
@@ -104,145 +157,93 @@ def read_image(path: str | Path) -> Image:
     Raises
     ------
     UnreadableImage
-        If the file is missing, empty, no image, cut off or damaged, or has more than 178,956,970 pixels (Pillow's
-        limit against decompression bombs, twice ``PIL.Image.MAX_IMAGE_PIXELS``).
-    ImportError
-        Without Pillow, which comes with the extra ``images``.
+        If the file is missing, empty, not an image, cut off or damaged, or has more than 178,956,970 pixels
+        (Pillow's limit against decompression bombs).
     """
-    with pillow_silent():
-        return decode(path)
+    with quiet_pillow(), open_image(path) as image:
+        return image
 
 
 @contextmanager
-def decoded(path: str | Path) -> Iterator[Image]:
-    """Decode for threads that do not keep the picture: together they hold no more pixels than memory has room for.
+def quiet_pillow() -> Iterator[None]:
+    """Suppress Pillow's warnings about odd files: what matters becomes an `UnreadableImage`.
 
-    A thread that is inside must not enter another one, or threads may wait for each other forever.
+    The filters of a process are shared by its threads: enter it once, around them all.
     """
-    with ExitStack() as held:
-        yield decode(path, lambda image: held.enter_context(_pixels.share(image.width * image.height)))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"PIL(\.|$)")
+        yield
 
 
-def decode(path: str | Path, before_loading: Callable[[Image], object] = lambda image: None) -> Image:
-    """Do the work of `read_image`, for threads: the caller keeps Pillow silent."""
-    pillow, formats = _pillow()
+@contextmanager
+def open_image(path: str | Path) -> Iterator[Image.Image]:
+    """Open an image as `read_image` does, from several threads: only one very large image is in memory at a time.
+
+    The caller keeps Pillow quiet, and does not open another image inside.
+    """
+    with ExitStack() as stack:
+        try:
+            image = _decode(path, stack)
+        except (UnreadableImage, ImportError):
+            raise
+        except Exception as error:  # a damaged file can make Pillow raise almost anything
+            raise UnreadableImage(path, _reason(error)) from error
+        yield image
+
+
+def _decode(path: str | Path, stack: ExitStack) -> Image.Image:
     try:
-        status = os.stat(path)  # noqa: PTH116
-        if not stat.S_ISREG(status.st_mode):
-            raise UnreadableImage(path, "it is no file")
-        if not status.st_size:
-            raise UnreadableImage(path, "the file is empty")
-        with pillow.open(path, formats=formats) as image:
-            before_loading(image)
-            image.load()
-            return _upright(_as_rgb(image, path), _orientation(image))
-    except UnreadableImage:
-        raise
-    except Exception as error:  # a damaged file can make Pillow raise almost anything
-        raise UnreadableImage(path, _reason(error, path)) from error
-
-
-@cache
-def _pillow() -> tuple[Any, tuple[str, ...]]:
-    """Pillow's Image module, and those of our formats that it was built with."""
-    try:
-        from PIL import Image
+        from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError as error:
-        raise ImportError(
-            'Reading images needs Pillow. Install the extra: pip install "unseen[images]"'
-        ) from error
-    Image.init()
-    return Image, tuple(name for name in _FORMATS if name in Image.OPEN)
-
-
-def _orientation(image: Image) -> int:
+        raise ImportError('images: Pillow is not installed. Run: pip install "unseen[images]"') from error
+    status = os.stat(path)  # noqa: PTH116
+    if not stat.S_ISREG(status.st_mode):
+        raise UnreadableImage(path, "it is not a file")
+    if not status.st_size:
+        raise UnreadableImage(path, "the file is empty")
+    Image.preinit()  # the common formats: to load the others takes longer than to read a photo
     try:
-        return int(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # damaged EXIF: the picture itself is good
-        return 1
-
-
-def _upright(image: Image, orientation: int) -> Image:
-    from PIL.Image import Transpose
-
-    turns = {
-        2: Transpose.FLIP_LEFT_RIGHT,
-        3: Transpose.ROTATE_180,
-        4: Transpose.FLIP_TOP_BOTTOM,
-        5: Transpose.TRANSPOSE,
-        6: Transpose.ROTATE_270,
-        7: Transpose.TRANSVERSE,
-        8: Transpose.ROTATE_90,
-    }
-    return image.transpose(turns[orientation]) if orientation in turns else image
-
-
-def _as_rgb(image: Image, path: str | Path) -> Image:
+        image = Image.open(path, formats=[name for name in _FORMATS if name in Image.OPEN])
+    except UnidentifiedImageError:
+        Image.init()
+        image = Image.open(path, formats=[name for name in _FORMATS if name in Image.OPEN])
+    stack.enter_context(image)
+    if image.width * image.height > _LARGE:
+        stack.enter_context(_large_image)
+    image.load()
+    with suppress(Exception):  # damaged EXIF: the image itself is good
+        ImageOps.exif_transpose(image, in_place=True)
     if image.mode.startswith(("I", "F")):
         return _with_8_bits(image, path).convert("RGB")
-    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
-        pillow, _ = _pillow()
+    if image.has_transparency_data:
         layers = image.convert("RGBA")
-        flat: Image = pillow.alpha_composite(pillow.new("RGBA", layers.size, "white"), layers)
-        return flat.convert("RGB")
+        return Image.alpha_composite(Image.new("RGBA", layers.size, "white"), layers).convert("RGB")
     return image if image.mode == "RGB" else image.convert("RGB")
 
 
-def _with_8_bits(image: Image, path: str | Path) -> Image:
-    """Grey picture with more than 8 bits a pixel on the scale 0..255: Pillow's own conversion cuts it off."""
-    pillow, _ = _pillow()
+def _with_8_bits(image: Image.Image, path: str | Path) -> Image.Image:
+    """Grey image with more than 8 bits per pixel on the scale 0..255: Pillow's own conversion cuts it off."""
+    from PIL import Image
+
     values = np.asarray(image, dtype=np.float32)
-    if not np.isfinite(values).all():
-        raise UnreadableImage(path, "some of its pixels are NaN or infinite")
-    highest = float(values.max())
-    if image.mode == "F" and highest <= 1.0:
-        white = 1.0
-    elif image.mode == "F" and highest <= 255.0:
-        white = 255.0
-    elif highest <= 65535.0:
-        white = 2.0 ** _bits(image) - 1.0
-    else:
-        raise UnreadableImage(path, f"its pixels go up to {highest:g}, which is no known scale of brightness")
-    levels = np.clip(values * (255.0 / white), 0.0, 255.0).round().astype(np.uint8)
-    converted: Image = pillow.fromarray(levels)
-    return converted
+    scales = (1.0, 255.0, 65535.0) if image.mode == "F" else (65535.0,)
+    white = next((scale for scale in scales if values.max() <= scale), None)  # None with NaN, too
+    if white is None:
+        raise UnreadableImage(path, f"its pixels go up to {values.max():g}, not a known scale of brightness")
+    return Image.fromarray(np.clip(values * (255.0 / white), 0.0, 255.0).round().astype(np.uint8))
 
 
-def _bits(image: Image) -> int:
-    """Bits that a pixel uses: a TIFF may have 12 of 16."""
-    tags = getattr(image, "tag_v2", {})
-    bits = tags.get(_BITS_PER_SAMPLE, (16,))
-    return min(int(bits[0]), 16)
-
-
-def _reason(error: Exception, path: str | Path) -> str:
-    """Say what is wrong with a file, for a person."""
+def _reason(error: Exception) -> str:
+    """What is wrong with a file."""
     from PIL import UnidentifiedImageError
     from PIL.Image import MAX_IMAGE_PIXELS, DecompressionBombError
 
     if isinstance(error, DecompressionBombError):
         return f"it has more than {2 * (MAX_IMAGE_PIXELS or 0):,} pixels: refused as a decompression bomb"
     if isinstance(error, UnidentifiedImageError):
-        return "it is text, no image" if _is_text(path) else "it is no image, or of a kind that cannot be read"
-    if isinstance(error, OSError) and error.errno is not None:
-        return system_reason(error)
-    if isinstance(error, MemoryError):
-        return "there is not enough memory to open it"
+        return "it is not an image, or of an unknown format"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     if isinstance(error, EOFError) or "truncated" in str(error).lower():
         return "the file is cut off"
     return f"the file is damaged ({' '.join(str(error).split()) or type(error).__name__})"
-
-
-def system_reason(error: OSError) -> str:
-    """Say why the system refused, for a person."""
-    if isinstance(error, FileNotFoundError):
-        return "there is no such file"
-    if isinstance(error, PermissionError):
-        return "you have no permission to read it"
-    return error.strerror or str(error)
-
-
-def _is_text(path: str | Path) -> bool:
-    with Path(path).open("rb") as file:
-        head = file.read(512)
-    return all(byte >= 32 or byte in b"\t\n\r\f" for byte in head) and b"\x7f" not in head

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unseen.images.backbones import Backbone
-from unseen.images.knowledge import backbone_knowledge
+from unseen.images.imagenet import backbone_knowledge
 
 __all__ = ["check_notes", "class_attributes", "damaged", "digest", "equal"]
 

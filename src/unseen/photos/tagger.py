@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from unseen import model_file as persistence
 from unseen.base import Tag, ZeroShotTagger
 from unseen.ensembles import Combination
-from unseen.images._extraction import describe_each
 from unseen.images.backbones import Backbone, open_backbone
-from unseen.images.features import FeatureSet, open_features
-from unseen.images.finding import find_images
+from unseen.images.features import FeatureSet, describe_each, open_features
+from unseen.images.reading import find_images
 from unseen.labels.encoders import with_absolute_path
 from unseen.labels.names import everyday_labels, label_key, merge_names
 from unseen.labels.space import LabelSpace
@@ -219,7 +218,7 @@ class PhotoTagger:
         Parameters
         ----------
         photos : path or iterable of paths
-            Image files, folders of them, or lists: see `unseen.images.finding.find_images`.
+            Image files, folders of them, or lists: see `unseen.images.reading.find_images`.
         labels : sequence of str, or mapping of names to vectors, optional
             What to choose from: any words that the source of vectors knows (a text encoder knows all, and scores
             even what is no word). None: the labels that the model knows by name, and `everyday_labels`.

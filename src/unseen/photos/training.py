@@ -17,7 +17,7 @@ from unseen.ensembles import Combination
 from unseen.evaluation.search import SearchResult, class_holdout_search
 from unseen.images.backbones import Backbone, open_backbone
 from unseen.images.features import FeatureSet, open_features
-from unseen.images.knowledge import backbone_knowledge
+from unseen.images.imagenet import backbone_knowledge
 from unseen.labels.names import label_key, merge_names
 from unseen.labels.relations import relate
 from unseen.labels.space import LabelSpace
