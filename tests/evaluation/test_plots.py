@@ -16,7 +16,6 @@ from unseen.explanation import Explanation, Part
 ODD = ["b $^$ c", "a$b$c", "US$", r"back\slash"]
 DRAW = {
     "grid": lambda names: plots.label_grid(np.eye(len(names)), names, names, "average precision"),
-    "intervals": lambda names: plots.intervals(dict.fromkeys(names, (1.0, 0.5)), "MiAP", names[:1]),
     "curves": lambda names: plots.curves([Panel("MiAP", "rank", ("1",), tuple(Curve(n, (1.0,)) for n in names))]),
     "relations": lambda names: plots.relation_map(np.ones((len(names),) * 2), names, 2),
     "map": lambda names: plots.label_map({names[0]: np.eye(len(names))}, names, np.arange(len(names)) < 2),

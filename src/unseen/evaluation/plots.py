@@ -199,20 +199,6 @@ def curves(panels: Sequence[Panel], height: float = 3.9) -> Figure:
 
 
 @_styled()
-def intervals(rows: Mapping[str, tuple[float, float]], title: str, marked: Sequence[str] = ()) -> Figure:
-    """Mean and half width of each method, the first on top; ``marked`` ones have another colour and shape."""
-    figure, (axes,) = _axes(7.6, 0.9 + 0.34 * len(rows))
-    for i, (name, (mean, half)) in enumerate(rows.items()):
-        colour, marker = _LOOKS[int(name in marked)]
-        axes.errorbar(mean, i, xerr=np.nan_to_num(half), color=colour, marker=marker, ms=6, lw=1.8, capsize=3)
-    axes.set(ylim=(len(rows) - 0.5, -0.5), title=title)
-    _name_ticks(axes.yaxis, list(rows))
-    axes.grid(axis="x")
-    axes.spines["left"].set_visible(False)
-    return figure
-
-
-@_styled()
 def label_grid(values: ArrayLike, labels: Sequence[str], methods: Sequence[str], title: str) -> Figure:
     """Values in [0, 1] of each label and method, in per cent, the darker the better; NaN is left blank."""
     table = 100.0 * np.asarray(values, dtype=np.float64)

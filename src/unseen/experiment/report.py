@@ -18,7 +18,16 @@ from unseen.evaluation.protocol import ClassSplit, alternating_split
 from unseen.experiment import tables
 from unseen.experiment.data import ExperimentData
 from unseen.experiment.methods import METHODS, Method
-from unseen.experiment.runner import MAIN, PROTOCOLS, Outcome, SearchPlan, class_splits, run_cells, run_experiment
+from unseen.experiment.runner import (
+    MAIN,
+    PROTOCOLS,
+    Outcome,
+    SearchPlan,
+    class_splits,
+    interval,
+    run_cells,
+    run_experiment,
+)
 from unseen.experiment.studies import FACTORS, rank_study, strength_study
 from unseen.experiment.tables import Reproduction, by_curve, describe, miap_at
 from unseen.files import write_atomically
@@ -154,7 +163,7 @@ def _sections(result: Reproduction) -> list[Section]:
     )
     studies = [
         Section("Tables 1 and 2", "Main split of the classes.", "", tables.main_tables(result)),
-        Section("Other splits of the classes", "The same experiment on random splits.", "splits",
+        Section("Other splits of the classes", "The same experiment on random splits.", "",
                 tables.split_tables(result)),
         Section("The paper's claims", "", "", [tables.claims_table(result)]),
         Section("Figure 2", "", "figure2", [tables.strength_table(result)] if result.strength else []),
@@ -173,8 +182,6 @@ def _draw(result: Reproduction) -> dict[str, Drawing]:
         drawings["figure2"] = _draw_strength(result)
     if result.ranks:
         drawings["ranks"] = _draw_ranks(result)
-    if len(result.experiment.random_splits) > 1:
-        drawings["splits"] = _draw_splits(result)
     return drawings
 
 
@@ -188,7 +195,7 @@ def _draw_strength(result: Reproduction) -> Drawing:
             curves.append(plots.Curve(name, tuple(100 * values.mean() for values in main), kind=kind))
             if result.experiment.random_splits:
                 random = miap_at(points[name], random=True)
-                halves = tuple(100 * tables.interval(values - random[0]).half for values in random)
+                halves = tuple(100 * interval(values - random[0]).half for values in random)
                 means = tuple(100 * values.mean() for values in random)
                 curves.append(plots.Curve(f"{name}, random splits", means, halves, kind=kind, faint=True))
         if curves:
@@ -217,19 +224,6 @@ def _draw_ranks(result: Reproduction) -> Drawing:
     ]
     caption = "TAEP over the rank of its projection, by the convex solver and by the paper's alternation."
     return Drawing(plots.curves(panels, 4.2), caption)
-
-
-def _draw_splits(result: Reproduction) -> Drawing:
-    opened = result.methods("open")
-    rows = {}
-    for method in (*result.methods("paper"), *opened):
-        miap = result.over_splits(method, "zero-shot")[0]
-        rows[method] = (100 * miap.mean, 100 * miap.half)
-    title = (
-        f"zero-shot MiAP, %: mean over {len(result.experiment.random_splits)} random splits and its 95 % interval"
-    )
-    caption = "Orange squares: open track, which uses the backbone's ImageNet classes."
-    return Drawing(plots.intervals(rows, title, opened), caption)
 
 
 def _draw_labels(result: Reproduction) -> Drawing:

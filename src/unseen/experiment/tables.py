@@ -245,25 +245,22 @@ def differences(result: Reproduction) -> list[Difference]:
     for protocol in PROTOCOLS:
         for claim, first, second in pairs:
             if {first, second} <= set(ran):
-                sides = [result.experiment.of(name) for name in (first, second)]
-                randoms = [result.experiment.of(name, random=True) for name in (first, second)]
-                main, random = (_miap_difference(*two, protocol) for two in (sides, randoms))
-                found.append(Difference(claim, f"{first} - {second}", protocol, main.mean(), interval(random)))
+                main, random = (
+                    by_split(result.experiment.of(first, random=random), protocol)[:, 0]
+                    - by_split(result.experiment.of(second, random=random), protocol)[:, 0]
+                    for random in (False, True)
+                )
+                what = f"{first} - {second}"
+                found.append(Difference(claim, what, protocol, float(main.mean()), interval(random)))
     for protocol in PROTOCOLS:
         for name, points in by_curve(result.strength).items():
             symbol = "gamma" if name == "TAEP" else "lambda"
             what = f"{name}: {symbol} x 1 - {symbol} x {FACTORS[-1]:g}"
-            main, random = (miap_at(points, random=random, protocol=protocol) for random in (False, True))
-            change = interval(random[0] - random[-1])
-            found.append(
-                Difference("gamma and lambda matter", what, protocol, (main[0] - main[-1]).mean(), change)
-            )
+            full, *_, least = miap_at(points, random=False, protocol=protocol)
+            fulls, *_, leasts = miap_at(points, random=True, protocol=protocol)
+            change, claim = interval(fulls - leasts), "gamma and lambda matter"
+            found.append(Difference(claim, what, protocol, float((full - least).mean()), change))
     return found
-
-
-def _miap_difference(first: Sequence[Outcome], second: Sequence[Outcome], protocol: str) -> NDArray[np.float64]:
-    values: NDArray[np.float64] = by_split(first, protocol)[:, 0] - by_split(second, protocol)[:, 0]
-    return values
 
 
 def claims_table(result: Reproduction) -> Table:
