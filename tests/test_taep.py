@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tests.data import needs_voc, voc2007
 
 from unseen import TAEP, make_tagged_scenes
-from unseen.evaluation.protocol import alternating_split, evaluate, training_view, zero_shot_view
+from unseen.evaluation.protocol import alternating_split, evaluate, training_view
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +61,11 @@ class TestObjective:
         scale = max(min(abs(model.objective_), data), 0.1 * data, 0.01 * n_sides)
         assert model.relative_gap_ == pytest.approx(model.dual_gap_ / scale, rel=0.05)
 
-    @pytest.mark.parametrize("tol", [1e-2, 1e-3])
-    def test_the_certificate_is_reached_and_consistent(self, scenes, training, tol):
-        model = fit(training, scenes, rank=4, beta=2.0, tol=tol)
+    def test_the_certificate_is_reached_and_consistent(self, model):
         assert model.dual_gap_ == model.objective_ - model.lower_bound_
-        assert 0 <= model.dual_gap_ <= tol * model.objective_
+        assert 0 <= model.dual_gap_ <= 1e-3 * model.objective_
         assert np.all(np.diff(model.objective_trace_) <= 0)
-        assert model.objective_trace_[-1] == pytest.approx(model.objective_, rel=tol)
+        assert model.objective_trace_[-1] == pytest.approx(model.objective_, rel=1e-3)
 
     def test_the_projection_lies_in_the_fantope(self, scenes, training, model):
         eigenvalues = np.linalg.eigvalsh(model.projection_.T @ model.projection_)
@@ -95,18 +93,9 @@ class TestObjective:
             assert (np.linalg.norm(projector(once) - projector(twice)) < 0.1) == agrees
             assert (twice.objective_ == pytest.approx(2 * once.objective_, rel=1e-3)) == agrees
 
-    def test_lambda_to_zero_is_plain_taep(self, scenes, training):
-        R = scenes.relations("hit counts")
-        plain = projector(fit(training, scenes, rank=4, beta=2.0, gamma=0.0))
-        nearly = projector(fit(training, scenes, R, rank=4, beta=2.0, gamma=0.0, lam=1e-9))
-        strong = projector(fit(training, scenes, R, rank=4, beta=2.0, gamma=0.0, lam=1.0))
-        np.testing.assert_allclose(nearly, plain, atol=1e-3)
-        assert np.linalg.norm(strong - plain) > 0.1
-
-    @pytest.mark.parametrize("beta", [1e-2, 1e-4])
-    def test_separable_data_and_a_small_beta_do_not_ask_for_digits_of_nothing(self, scenes, beta):
+    def test_separable_data_and_a_small_beta_do_not_ask_for_digits_of_nothing(self, scenes):
         Y = scenes.Y_train[:60, scenes.seen]
-        model = TAEP(rank=6, beta=beta).fit(scenes.X_train[:60], Y, scenes.seen_labels, scenes.unseen_labels)
+        model = TAEP(rank=6, beta=1e-4).fit(scenes.X_train[:60], Y, scenes.seen_labels, scenes.unseen_labels)
         assert model.relative_gap_ <= 1e-3
         assert model.n_epochs_ < 5000
 
@@ -174,22 +163,11 @@ class TestParameters:
         one = TAEP(center=False, tol=1e-2).fit(training.X, training.Y[:, :1], scenes.seen_labels.vectors[:1])
         assert one.label_names_ == ("label 0",)
 
-    def test_a_fitted_model_does_not_change_with_its_parameters(self, scenes, training):
-        model = fit(training, scenes, rank=4)
+    def test_a_fitted_model_does_not_change_with_its_parameters(self, scenes, training, model):
         before = model.decision_function(scenes.X_test, "all"), model.explain(scenes.X_test[0], "cat", training.X)
         model.set_params(normalize=False, center=False, beta=99.0)
         np.testing.assert_array_equal(model.decision_function(scenes.X_test, "all"), before[0])
         assert model.explain(scenes.X_test[0], "cat", training.X) == before[1]
-
-    def test_features_of_any_size_are_normalised_and_those_out_of_range_refused(self, scenes, training):
-        X = training.X.astype(np.float64)
-        reference = TAEP(rank=4).fit(X, training.Y, scenes.seen_labels).decision_function(X)
-        for factor in (1e-200, 1e200):
-            scaled = TAEP(rank=4).fit(X * factor, training.Y, scenes.seen_labels).decision_function(X * factor)
-            np.testing.assert_allclose(scaled, reference, atol=1e-2)  # the tolerance of the fits
-        for dtype, factor in ((np.float32, 1e-40), (np.float32, 1e37), (np.float64, 1e-310)):
-            with pytest.raises(ValueError, match=r"^X: .*row 0"):
-                TAEP().fit((X * factor).astype(dtype), training.Y)
 
 
 class TestExplanations:
@@ -214,14 +192,6 @@ class TestExplanations:
         why = model.explain(scenes.X_test[0], apart)
         assert [part.value for part in why.parts] == pytest.approx([0.0] * 12, abs=1e-9)
         assert why.score == pytest.approx(why.offset, abs=1e-6)
-
-
-def test_tags_unseen_labels_far_better_than_chance(scenes, training):
-    model = fit(training, scenes, rank=0.5, beta=2.0)
-    test = zero_shot_view(scenes.X_test, scenes.Y_test, alternating_split(scenes.names))
-    scores = model.decision_function(test.X, "unseen")
-    shuffled = np.random.default_rng(0).permuted(scores, axis=1)
-    assert evaluate(scores, test).miap > evaluate(shuffled, test).miap + 0.15
 
 
 @needs_voc

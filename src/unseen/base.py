@@ -162,7 +162,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         if top is None:
             return np.asarray(scores > 0.0, dtype=np.int64)
         predicted = np.zeros(scores.shape, dtype=np.int64)
-        np.put_along_axis(predicted, _best_first(scores)[:, :top], 1, axis=1)
+        np.put_along_axis(predicted, np.argsort(-scores, axis=1, kind="stable")[:, :top], 1, axis=1)
         return predicted
 
     def tag(self, X: Any, labels: Any = "all", top: int = 5) -> list[list[Tag]]:
@@ -186,7 +186,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         if is_dask(X):
             return self._by_partition("tag", X, labels=labels, top=top)  # type: ignore[no-any-return]
         names, scores = self._named_scores(X, labels)
-        best = _best_first(scores)[:, :top]
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :top]
         return [[Tag(names[c], float(row[c])) for c in order] for row, order in zip(scores, best, strict=True)]
 
     def similar_labels(self, label: Any, labels: Any = "all", top: int = 5) -> list[Tag]:
@@ -210,8 +210,9 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         top = check_count(top, "top")
         name, M = self._resolve_one(label)
         names, vectors = self._resolve(labels)
-        target = _unit_rows(self._label_space(M))[0]
-        similarities = _unit_rows(self._label_space(self._embed(vectors, "labels", names))) @ target
+        space = self._label_space(np.vstack([M, self._embed(vectors, "labels", names)]))
+        lengths = np.linalg.norm(space, axis=1)
+        similarities = space[1:] @ space[0] / np.where(lengths > 0.0, lengths, 1.0)[1:] / (lengths[0] or 1.0)
         order = [i for i in np.argsort(-similarities, kind="stable") if names[i] != name]
         return [Tag(names[i], float(similarities[i])) for i in order[:top]]
 
@@ -485,12 +486,3 @@ def _are_seen(labels: Any) -> bool:
 
 def _numbered_names(n_labels: int) -> tuple[str, ...]:
     return tuple(f"label {i}" for i in range(n_labels))
-
-
-def _best_first(scores: Matrix) -> NDArray[np.intp]:
-    return np.argsort(-scores, axis=1, kind="stable")
-
-
-def _unit_rows(M: Matrix) -> Matrix:
-    lengths = np.linalg.norm(M, axis=1, keepdims=True)
-    return M / np.where(lengths > 0.0, lengths, 1.0)

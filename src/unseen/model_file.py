@@ -123,10 +123,6 @@ def _find_class(name: Any, expected: type) -> Any:
     return None
 
 
-def _is_tagger(value: Any) -> bool:
-    return hasattr(value, "_saved_params")
-
-
 def _is_learned(name: str) -> bool:
     return name.endswith("_") and not name.startswith("_")
 
@@ -149,7 +145,7 @@ class _Writer(NamedTuple):
 
     def param(self, name: str, value: Any) -> Any:
         value = value.item() if isinstance(value, np.generic) else value
-        if _is_tagger(value):
+        if hasattr(value, "_saved_params"):
             return self.model(value, f"{name}.")
         if not _is_plain(value):
             self.unsaved[name] = type(value).__name__
@@ -159,7 +155,7 @@ class _Writer(NamedTuple):
         value = value.item() if isinstance(value, np.generic) else value
         if _is_plain(value):
             return {"json": value}
-        if _is_tagger(value):
+        if hasattr(value, "_saved_params"):
             return {"model": self.model(value, f"{name}.")}
         if sp.issparse(value):
             csr = sp.csr_array(value)
@@ -202,8 +198,8 @@ class _Reader(NamedTuple):
         return model
 
     def part(self, description: dict[str, Any], prefix: str) -> Any:
-        # A part may be any tagger: their common base is the last class that has this method.
-        base = [cls for cls in self.cls.__mro__ if _is_tagger(cls)][-1]
+        # A part may be any tagger; their common base is the last class to have this method.
+        base = [cls for cls in self.cls.__mro__ if hasattr(cls, "_saved_params")][-1]
         cls = _find_class(description["class"], base)
         if cls is None:
             raise ValueError(f"{prefix[:-1]} is a {description['class']!r}, which this program has not imported")

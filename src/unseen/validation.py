@@ -73,10 +73,8 @@ def check_matrix(values: ArrayLike, name: str, shape: tuple[int, ...] | None = N
     if issparse(values):
         raise ValueError(f"{name}: a sparse matrix was given. Pass {name}.toarray().")
     matrix = np.asarray(values)
-    if matrix.ndim != 2:
-        raise ValueError(f"{name}: its shape is {matrix.shape}. Pass a matrix (n_images, n_labels).")
-    if matrix.size == 0:
-        raise ValueError(f"{name}: its shape is {matrix.shape}. Pass at least one image and one label.")
+    if matrix.ndim != 2 or matrix.size == 0:
+        raise ValueError(f"{name}: its shape is {matrix.shape}. Pass one row per image and one column per label.")
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{name}: its dtype is {matrix.dtype}. Pass numbers.")
     if shape not in (None, matrix.shape):
@@ -138,7 +136,7 @@ def check_annotations(Y: Any, n_images: int, names: tuple[str, ...] | None = Non
         raise ValueError(f"Y: not a matrix ({error}). Pass rows of equal length.") from None
     if matrix.shape[:1] != (n_images,):
         raise ValueError(
-            f"Y: inconsistent with X: shape {matrix.shape} for {n_images} images. Pass one row per image."
+            f"Y: inconsistent with X, shape {matrix.shape}. Pass one row for each of {n_images} images."
         )
     if matrix.ndim == 1 or (matrix.shape[1:] == (1,) and not _is_indicator(matrix)):
         return _annotations_of_classes(matrix)
