@@ -213,9 +213,13 @@ class TestFailures:
         for X, bad in ((data.X_train[:, :3], Y), (data.X_train, data.Y_train + 1), (data.X_train[:9], Y)):
             with pytest.raises(ValueError, match=r"^Y: |^seen: "):
                 model.fit(X, bad, data.vectors[:3])
-        interrupted = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)  # noqa: E731
-        monkeypatch.setattr(TAEP, "_store", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(data.X_train[:50, :9], Y[:50], data.seen_labels)
+
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(TAEP, "_store", interrupt)
+        for given in ((data.X_train[:50, :9], Y[:50]), (data.X_train, Y[:, ::-1], data.vectors[data.seen])):
+            with pytest.raises(KeyboardInterrupt):
+                model.fit(*given)
         assert set(vars(model)) == state
         np.testing.assert_array_equal(model.decision_function(data.X_test, "all"), before)
