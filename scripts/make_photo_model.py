@@ -49,7 +49,7 @@ def main() -> None:
     experiment = evaluate_photos(half, test)
     model, _ = _fit(train, (), found)
     # Without the training images, which are not in the box, the duals say nothing.
-    setattr(model.tagger, "first__duals_", sp.csr_array((0, model.tagger.n_seen_)))  # noqa: B010
+    model.tagger.first_.duals_ = sp.csr_array((0, model.tagger.n_seen_))
     model.save(MODEL)
     supervised = evaluate_photos(PhotoTagger.load(MODEL), test)
     CARD.write_text(_card(options.date, found, model, experiment, supervised), encoding="utf-8")

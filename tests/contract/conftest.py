@@ -4,7 +4,7 @@ from sklearn.base import clone
 
 from unseen import ZeroShotTagger, make_tagged_scenes
 
-from .estimators import ESTIMATORS, OF_CLASSES
+from .estimators import ESTIMATORS, WITH_VECTORS
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +17,7 @@ def annotations(data) -> np.ndarray:
     return data.Y_train[:, data.seen]
 
 
-@pytest.fixture(scope="session", params=[*ESTIMATORS, *OF_CLASSES], ids=lambda model: type(model).__name__)
+@pytest.fixture(scope="session", params=[*ESTIMATORS, *WITH_VECTORS], ids=lambda model: type(model).__name__)
 def estimator(request: pytest.FixtureRequest) -> ZeroShotTagger:
     """Unfitted; a test fits a clone of it."""
     return request.param

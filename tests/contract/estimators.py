@@ -18,16 +18,16 @@ ESTIMATORS: list[ZeroShotTagger] = [
     ESZSL(),
     DeViSE(),
     COSTA(),
-    Cosine(),
     LabelPropagation(),
     LabelMeanTransfer(),
     Consensus(neighborhood=1.0),  # there are too few images for the neighbours of the default
     Stacked(beta=10.0, n_splits=3, tol=1e-5),
 ]
 CLASSES = np.random.default_rng(3).normal(size=(12, 16))  # the last 12 features as scores of 12 classes
-OF_CLASSES: list[ZeroShotTagger] = [
+WITH_VECTORS: list[ZeroShotTagger] = [
     BackboneKnowledge(CLASSES, sharpness=2.0, n_features=4),
     Combination(ESZSL(), BackboneKnowledge(CLASSES, sharpness=2.0), 4),
+    Cosine(),
 ]
 
 

@@ -25,7 +25,7 @@ def fit(estimator, data, Y) -> Fit:
 
 
 def needs_vectors(estimator: ZeroShotTagger) -> bool:
-    return type(estimator).__name__ in ("BackboneKnowledge", "Combination")
+    return type(estimator).__name__ in ("BackboneKnowledge", "Combination", "Cosine")
 
 
 def assert_within_solver_tolerance(scores: np.ndarray, expected: np.ndarray) -> None:

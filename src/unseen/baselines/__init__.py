@@ -1,7 +1,14 @@
 """The methods that TAEP is compared with; each keeps the same contract.
 
 Of the paper: `ConSE`, `LatEm`, `DMP`, `Fast0Tag`. Beyond it: `ESZSL`, `DeViSE`, `COSTA`, `LabelPropagation` and
-`Cosine`.
+`Cosine`. All of them learn from images with some labels and score any label that has a vector:
+
+>>> from unseen import make_tagged_scenes
+>>> from unseen.baselines import ConSE
+>>> data = make_tagged_scenes(n_train=300, n_test=5)
+>>> model = ConSE(n_top=3).fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels)
+>>> model.decision_function(data.X_test, data.unseen_labels).shape
+(5, 12)
 """
 
 from unseen.baselines.conse import ConSE

@@ -1,45 +1,115 @@
-"""Linear algebra that several rivals share: scaled images, ridge systems, logistic regression, similarities."""
+"""What the baselines share: a calibrated threshold, scaled images, ridge and logistic regression, similarities."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
-from unseen.solvers.rows import CHUNK, row_scale
+from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
+from unseen.validation import Matrix
 
-Matrix = NDArray[np.float64]
 Targets = NDArray[np.int8]
 
-MOST_STEPS = 2000  # of L-BFGS, for one label
+CHUNK = 1024  # rows of X that are dense and in float64 at a time
+MAX_ITER = 2000  # of L-BFGS, for one label
+
+
+class ScoredTagger(ZeroShotTagger):
+    """Base of the methods with one threshold: a subclass implements ``_learn(problem)`` and ``_scores(X, M)``.
+
+    The margin score is the score minus the threshold of best micro-F1 over the known entries of the training
+    images and seen labels. Images without a known entry are left out.
+    """
+
+    threshold_: float
+
+    @abstractmethod
+    def _learn(self, problem: TrainingProblem) -> None: ...
+
+    @abstractmethod
+    def _scores(self, X: Any, M: Matrix) -> Matrix: ...
+
+    def _fit(self, problem: TrainingProblem) -> None:
+        X, T = known_images(problem.X, problem.T)
+        self._learn(problem._replace(X=X, T=T))
+        self.threshold_ = best_threshold(self._scores(X, problem.seen), T)
+
+    def _margin_scores(self, X: Any, M: Matrix) -> Matrix:
+        return self._scores(X, M) - self.threshold_
+
+    def _thresholds(self, X: Any) -> Matrix:
+        return np.full(X.shape[0], self.threshold_)
+
+    def _project(self, X: Any, weights: Matrix) -> Matrix:
+        """``X weights`` with the rows of X scaled as in training."""
+        return project(X, weights, normalize=self.normalize_)
 
 
 def known_images(X: Any, T: Targets) -> tuple[Any, Targets]:
-    """Images of which at least one entry is known; T in C order, as the bits of a product depend on it."""
-    kept, T = T.any(axis=1), np.ascontiguousarray(T)
-    return (X, T) if kept.all() else (X[np.flatnonzero(kept)], T[kept])
+    """Images with at least one known entry; T in C order, as the bits of a product depend on it."""
+    known, T = T.any(axis=1), np.ascontiguousarray(T)
+    return (X, T) if known.all() else (X[np.flatnonzero(known)], T[known])
+
+
+def best_threshold(scores: Matrix, T: Targets) -> float:
+    """Threshold of best micro-F1 over the known entries, halfway between two scores; the highest of equal ones."""
+    known = T != 0
+    order = np.argsort(-scores[known], kind="stable")
+    ranked, relevant = scores[known][order], (T[known] == 1)[order]
+    hits = np.cumsum(relevant)
+    f1 = 2.0 * hits / (np.arange(1, len(hits) + 1) + hits[-1])
+    ends = np.append(ranked[:-1] > ranked[1:], True)  # equal scores are predicted together or not at all
+    last = int(np.argmax(np.where(ends, f1, -1.0)))
+    below = ranked[last + 1] if last + 1 < len(ranked) else ranked[last] - 1.0
+    return float(0.5 * (ranked[last] + below))
+
+
+def unit_rows(M: Matrix) -> Matrix:
+    """Rows of unit length, however large or small their entries; a row of zeros stays."""
+    if not M.size:
+        return M
+    largest = np.maximum(M.max(axis=1), -M.min(axis=1))[:, None]
+    scaled = M / np.where(largest > 0.0, largest, 1.0)
+    scaled /= np.where(largest > 0.0, np.linalg.norm(scaled, axis=1, keepdims=True), 1.0)
+    return scaled
 
 
 def scaled_chunks(X: Any, *, normalize: bool) -> Iterator[tuple[slice, Matrix]]:
     """Yield the rows of X chunk by chunk: dense, in float64, of unit length if they are to be normalised."""
-    scale = row_scale(X, normalize)
     for start in range(0, X.shape[0], CHUNK):
-        rows = slice(start, min(start + CHUNK, X.shape[0]))
+        rows = slice(start, start + CHUNK)
         chunk = X[rows].toarray() if sp.issparse(X) else np.asarray(X[rows])
-        yield rows, chunk.astype(np.float64) * scale[rows, None]
+        chunk = chunk.astype(np.float64, copy=False)
+        yield rows, unit_rows(chunk) if normalize else chunk
 
 
 def scaled(X: Any, *, normalize: bool) -> Matrix:
     """All rows of X as `scaled_chunks` gives them."""
     return np.vstack([chunk for _, chunk in scaled_chunks(X, normalize=normalize)])
+
+
+def project(X: Any, weights: Matrix, *, normalize: bool) -> Matrix:
+    """``X weights`` in float64, with the rows of X scaled."""
+    product = np.empty((X.shape[0], weights.shape[1]))
+    for rows, chunk in scaled_chunks(X, normalize=normalize):
+        product[rows] = chunk @ weights
+    return product
+
+
+def gather(X: Any, weights: Matrix, *, normalize: bool) -> Matrix:
+    """``X' weights`` in float64, with the rows of X scaled."""
+    total = np.zeros((X.shape[1], weights.shape[1]))
+    for rows, chunk in scaled_chunks(X, normalize=normalize):
+        total += chunk.T @ weights[rows]
+    return total
 
 
 def signed_power(X: Any, power: float, *, normalize: bool) -> Any:
@@ -49,134 +119,82 @@ def signed_power(X: Any, power: float, *, normalize: bool) -> Any:
     """
     if power == 1.0:
         return X
+    largest = abs(X).max(axis=1)
+    largest = largest.toarray().ravel() if sp.issparse(X) else largest
+    scale = np.where((largest > 0.0) & normalize, largest, 1.0).astype(X.dtype)
     if sp.issparse(X):
-        raised = sp.csr_array(X)
-        lengths = np.diff(raised.indptr)
-        largest = np.repeat(_largest(abs(raised).max(axis=1).toarray().ravel()), lengths) if normalize else 1.0
-        return sp.csr_array((_signed_power(raised.data / largest, power), raised.indices, raised.indptr), X.shape)
-    X = np.asarray(X)
-    return _signed_power(X / _largest(np.abs(X).max(axis=1))[:, None] if normalize else X, power)
+        entries = X.data / np.repeat(scale, np.diff(X.indptr))
+        return sp.csr_array((np.sign(entries) * np.abs(entries) ** power, X.indices, X.indptr), X.shape)
+    X = X / scale[:, None]
+    return np.sign(X) * np.abs(X) ** power
 
 
-def _signed_power(values: NDArray[Any], power: float) -> NDArray[Any]:
-    raised: NDArray[Any] = np.sign(values) * np.abs(values) ** power
-    return raised
+def ridge_solver(
+    X: Any, penalty: float, name: str, *, normalize: bool, relative: bool = False
+) -> Callable[[Matrix], Matrix]:
+    """Function that solves ``(X'X + penalty I) W = B`` for W; ``name`` is what the user calls the penalty.
 
-
-def _largest(values: NDArray[Any]) -> NDArray[Any]:
-    return np.where(values > 0.0, values, 1.0).astype(values.dtype)
-
-
-def project(X: Any, weights: Matrix, *, normalize: bool) -> Matrix:
-    """``X weights`` in float64, with the rows of X scaled."""
-    if sp.issparse(X):
-        product = np.asarray(X.astype(np.float64) @ weights)
-        product *= row_scale(X, normalize)[:, None]
-        return product
-    return np.vstack([chunk @ weights for _, chunk in scaled_chunks(X, normalize=normalize)])
-
-
-def gather(X: Any, weights: Matrix, *, normalize: bool) -> Matrix:
-    """``X' weights`` in float64, with the rows of X scaled."""
-    if sp.issparse(X):
-        return np.asarray(X.T.astype(np.float64) @ (row_scale(X, normalize)[:, None] * weights))
-    total = np.zeros((X.shape[1], weights.shape[1]))
-    for rows, chunk in scaled_chunks(X, normalize=normalize):
-        total += chunk.T @ weights[rows]
-    return total
-
-
-class Ridge:
-    """Solver of ``(X'X + penalty I) W = B`` by one Cholesky factor, of X'X or, with fewer images, of XX'.
-
-    ``name`` is what the user calls the penalty.
+    A relative penalty is multiplied by the sum of the squared lengths of the images.
     """
+    from scipy.linalg import cho_factor, cho_solve
 
-    def __init__(self, X: Any, penalty: float, name: str, *, normalize: bool) -> None:
-        self.penalty = penalty
-        n_images, n_features = X.shape
-        self.dual: Matrix | None = scaled(X, normalize=normalize) if n_images < n_features else None
-        if self.dual is not None:
-            gram = self.dual @ self.dual.T
-        else:
-            gram = np.zeros((n_features, n_features))
-            for _, chunk in scaled_chunks(X, normalize=normalize):
-                gram += chunk.T @ chunk
-        gram[np.diag_indices_from(gram)] += penalty
-        try:
-            self.factor = cho_factor(gram, lower=True, overwrite_a=True)
-        except np.linalg.LinAlgError:
-            raise ValueError(
-                f"{name}: {penalty:g} is lost in rounding beside features of this size. Pass a larger one."
-            ) from None
-
-    def solve(self, B: Matrix) -> Matrix:
-        """W of the system; the matrix inversion lemma serves when there are fewer images than features."""
-        if self.dual is None:
-            return np.ascontiguousarray(cho_solve(self.factor, B))  # the layout of arrays read from a file
-        inner = cho_solve(self.factor, self.dual @ B)
-        return np.ascontiguousarray((B - self.dual.T @ inner) / self.penalty)
-
-    def regress(self, X: Any, targets: Matrix, *, normalize: bool) -> Matrix:
-        """Solve with ``B = X' targets``: the ridge regression of the targets on X."""
-        if self.dual is None:
-            return self.solve(gather(X, targets, normalize=normalize))
-        return np.ascontiguousarray(self.dual.T @ cho_solve(self.factor, targets))
+    gram = np.zeros((X.shape[1], X.shape[1]))
+    for _, chunk in scaled_chunks(X, normalize=normalize):
+        gram += chunk.T @ chunk
+    gram[np.diag_indices_from(gram)] += penalty * (np.trace(gram) or 1.0) if relative else penalty
+    try:
+        factor = cho_factor(gram, lower=True, overwrite_a=True)
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            f"{name}: {penalty:g} is lost in rounding beside features of this size. Pass a larger one."
+        ) from None
+    # The layout of arrays that are read from a file, so that a loaded model gives the same bits.
+    return lambda B: np.ascontiguousarray(cho_solve(factor, B))
 
 
-class Classifiers(NamedTuple):
-    """One linear classifier a label: log-odds ``X weights + bias``."""
-
-    weights: Matrix
-    bias: Matrix
-
-
-def logistic_regression(X: Any, T: Targets, C: float, *, normalize: bool) -> Classifiers:
+def logistic_regression(X: Any, T: Targets, C: float, *, normalize: bool) -> tuple[Matrix, Matrix]:
     """Minimise ``sum_known_i log(1 + exp(-t_ic (x_i w_c + b_c))) + |w_c|^2 / (2 C)`` for each label c.
 
-    X is used in its own dtype, and stays sparse if it is. A label whose known entries all agree has no finite
-    optimum. It gets no weights, and as its bias the log-odds of its entries together with one more that is
-    positive at the rate of all known entries of T.
+    Returns weights (a column per label) and biases. A label whose known entries all agree has no finite optimum:
+    it gets zero weights, and as its bias the log-odds of its entries together with one more that is positive at
+    the rate of all known entries of T.
     """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import normalize as unit_images
+
     positives, negatives = (T == 1).sum(axis=0), (T == -1).sum(axis=0)
     rate = (positives.sum() + 0.5) / (positives.sum() + negatives.sum() + 1.0)
     bias = np.log((positives + rate) / (negatives + 1.0 - rate))
     weights = np.zeros((X.shape[1], T.shape[1]))
-    varied = np.flatnonzero((positives > 0) & (negatives > 0))
-    X = _unit_images(X) if normalize and len(varied) else X
+    X = unit_images(X) if normalize else X
     slowest = 0
-    for c in varied:
+    for c in np.flatnonzero((positives > 0) & (negatives > 0)):
         known = T[:, c] != 0
-        model = LogisticRegression(C=C, tol=1e-8, max_iter=MOST_STEPS)
+        model = LogisticRegression(C=C, tol=1e-8, max_iter=MAX_ITER)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # float32 may stop just short of tol
             model.fit(X if known.all() else X[np.flatnonzero(known)], T[known, c])
         weights[:, c], bias[c] = model.coef_[0], model.intercept_[0]
         slowest = max(slowest, int(model.n_iter_[0]))
-    if slowest >= MOST_STEPS:
-        warnings.warn(
-            f"The classifiers of the seen labels did not converge in {MOST_STEPS} iterations: lower C.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    return Classifiers(weights, bias)
-
-
-def _unit_images(X: Any) -> Any:
-    """Rows of unit length, in the storage and dtype of X."""
-    scale = row_scale(X, True)
-    if sp.issparse(X):
-        return sp.csr_array(sp.diags_array(scale) @ X, dtype=X.dtype)
-    return np.asarray(X) * scale[:, None].astype(X.dtype)
-
-
-def unit_rows(M: Matrix) -> Matrix:
-    """Rows scaled to unit length; a row of zeros stays."""
-    lengths = np.linalg.norm(M, axis=1, keepdims=True)
-    return M / np.where(lengths > 0.0, lengths, 1.0)
+    if slowest >= MAX_ITER:
+        message = f"The classifiers of the seen labels did not converge in {MAX_ITER} iterations: lower C."
+        warnings.warn(message, ConvergenceWarning, stacklevel=2)
+    return weights, bias
 
 
 def similarity_shares(M: Matrix, N: Matrix, temperature: float) -> Matrix:
     """``exp(cos(m, n) / temperature)`` for each row m of M and n of N, divided by the sum of the row."""
-    shares: Matrix = softmax(unit_rows(M) @ unit_rows(N).T / temperature, axis=1)
-    return shares
+    return np.asarray(softmax(unit_rows(M) @ unit_rows(N).T / temperature, axis=1))
+
+
+def with_known_rows(rows: Matrix, M: Matrix, known: Matrix, known_rows: Matrix) -> Matrix:
+    """``rows`` (one per label M), but for labels that are among ``known`` those that they have there."""
+    places = seen_places(M, known)
+    return np.where((places >= 0)[:, None], known_rows[places], rows)
+
+
+def even_steps(order: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """At most so many entries of ``order``, in even steps."""
+    if len(order) <= most:
+        return order
+    return order[np.linspace(0, len(order) - 1, most).round().astype(np.intp)]

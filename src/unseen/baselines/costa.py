@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from unseen.base import Matrix, TrainingProblem, seen_places
-from unseen.baselines._linear import logistic_regression, similarity_shares
-from unseen.baselines._scored import ScoredTagger
-from unseen.validation import check_number
+from unseen.base import TrainingProblem
+from unseen.baselines._linear import ScoredTagger, logistic_regression, similarity_shares, with_known_rows
+from unseen.validation import Matrix, check_number
 
 
 class COSTA(ScoredTagger):
@@ -26,15 +25,13 @@ class COSTA(ScoredTagger):
     2. label given to `fit` whose ``relations`` with the seen labels are not all zero: these, divided by their sum;
     3. any other label: ``exp(cos(m_c, m_k) / temperature)``, divided by their sum.
 
-    A label is recognised as one given to `fit` by its vector (by the first of several that share a vector).
+    A label is recognised as one given to `fit` by its vector.
 
-    Multi-label adaptation: none is needed, Mensink et al. work on multi-labelled photos. They take the weights
-    from co-occurrences (of annotations, or hit counts of web searches) under several metrics, or learn them by a
-    regression; here they are whatever ``relations`` holds, divided by their sum so that labels with many relations
-    do not stand above all others. The classifiers here are logistic regressions, and rule 3 for labels without
-    counts is an addition.
+    Differences from the paper: Mensink et al. take the weights from co-occurrences under several metrics, or learn
+    them; here they are ``relations``, divided by their sum so that labels with many relations do not stand above
+    all others. The classifiers are logistic regressions, and rule 3 is an addition.
 
-    `explain` gives each seen label its part ``a_ck (x w_k + b_k)`` of the score.
+    `explain`: seen label k adds ``a_ck (x w_k + b_k)``.
 
     Parameters
     ----------
@@ -42,36 +39,19 @@ class COSTA(ScoredTagger):
         Inverse strength of the penalty of the classifiers; their losses are summed over the images.
     temperature : float, default=0.1
         How far the weights from label vectors spread: towards 0 only the nearest seen label counts.
-    normalize : bool, default=True
-        Scale features and label vectors to unit length.
-    center : bool, default=True
-        Subtract the mean of the label vectors given to `fit` (before scaling), also from labels asked for later.
+    normalize, center : bool, default=True
+        Scale features and label vectors to unit length, the latter after subtracting the mean of those in `fit`.
 
     Attributes
     ----------
-    weights_ : ndarray of shape (n_features, n_seen)
-        Of the classifiers of the seen labels.
-    bias_ : ndarray of shape (n_seen,)
-        Of the classifiers of the seen labels.
-    shares_ : ndarray of shape (n_seen + n_unseen, n_seen)
-        The weights a of the labels given to `fit`.
+    weights_, bias_ : ndarray of shape (n_features, n_seen) and (n_seen,)
+        The classifiers of the seen labels.
     embedded_ : ndarray of shape (n_seen + n_unseen, n_dims)
-        Their vectors, centred and scaled.
-    temperature_ : float
-        The temperature of this fit.
+        Vectors of the labels given to `fit`, centred and scaled.
+    shares_ : ndarray of shape (n_seen + n_unseen, n_seen)
+        Their weights a.
     threshold_ : float
         What is subtracted from the scores: the threshold of best micro-F1 over the known training entries.
-    label_names_, label_vectors_, n_seen_
-        The labels given to `fit`, the seen ones first.
-
-    Examples
-    --------
-    >>> from unseen import make_tagged_scenes
-    >>> from unseen.baselines.costa import COSTA
-    >>> data = make_tagged_scenes(n_train=300, n_test=5)
-    >>> model = COSTA().fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels)
-    >>> model.decision_function(data.X_test, data.unseen_labels).shape
-    (5, 12)
     """
 
     def __init__(
@@ -89,23 +69,15 @@ class COSTA(ScoredTagger):
         self.embedded_ = np.vstack([problem.seen, problem.unseen])
         self.shares_ = label_shares(problem, self.temperature_)
 
-    def _label_shares(self, M: Matrix) -> Matrix:
-        shares = similarity_shares(M, self.embedded_[: self.n_seen_], self.temperature_)
-        places = seen_places(M, self.embedded_)
-        shares[places >= 0] = self.shares_[places[places >= 0]]
-        return shares
-
     def _scores(self, X: Any, M: Matrix) -> Matrix:
-        scores: Matrix = self._odds(X) @ self._label_shares(M).T
-        return scores
+        return (self._project(X, self.weights_) + self.bias_) @ self._label_shares(M).T
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
-        parts: Matrix = self._odds(X)[0] * self._label_shares(M)[0]
-        return parts
+        return np.asarray((self._project(X, self.weights_)[0] + self.bias_) * self._label_shares(M)[0])
 
-    def _odds(self, X: Any) -> Matrix:
-        odds: Matrix = self._project(X, self.weights_) + self.bias_
-        return odds
+    def _label_shares(self, M: Matrix) -> Matrix:
+        shares = similarity_shares(M, self.embedded_[: self.n_seen_], self.temperature_)
+        return with_known_rows(shares, M, self.embedded_, self.shares_)
 
 
 def label_shares(problem: TrainingProblem, temperature: float) -> Matrix:
@@ -116,5 +88,4 @@ def label_shares(problem: TrainingProblem, temperature: float) -> Matrix:
         related = problem.relations[:, :n_seen]
         shares = np.where(related.any(axis=1, keepdims=True), related, shares)
     shares[:n_seen] = np.eye(n_seen)
-    weights: Matrix = shares / shares.sum(axis=1, keepdims=True)
-    return weights
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))

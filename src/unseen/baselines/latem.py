@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import numpy as np
+from threadpoolctl import threadpool_limits
+
 from unseen.base import TrainingProblem
-from unseen.baselines._ranker import BilinearRanker
-from unseen.validation import check_count
+from unseen.baselines._ranking import RankingTagger, descend, ranking_problem
+from unseen.explanation import parts_in_span
+from unseen.validation import Matrix, check_choice, check_count, check_generator, check_number
 
-MOST_MAPS = 16  # maps to begin with when their number is learned
 
-
-class LatEm(BilinearRanker):
+class LatEm(RankingTagger):
     r"""Several bilinear maps between images and labels; each image and label is scored by the map it suits best.
 
     Minimises over the maps W_1 .. W_K, with the scores ``F(i, c) = max_k x_i W_k m_c``::
@@ -19,44 +21,33 @@ class LatEm(BilinearRanker):
         mean over images i of  mean over p in Y_i, n not in Y_i of [1 - F(i, p) + F(i, n)]_+
             +  alpha/2 sum_k |W_k|^2
 
-    by stochastic subgradient descent; it is not convex when K > 1.
+    by stochastic subgradient descent; it is not convex when K > 1. The margin score is ``F(x, c)`` minus a
+    threshold ``x w0 + b`` of the image: a ridge regression of the midpoint between the scores of the positive and
+    of the negative labels of the training images.
 
-    Multi-label adaptation (LatEm-M): Xian et al. rank the one true class of an image above the others; here, as in
-    the comparison of the TAEP paper, the ranking objective is multi-label: every positive label above every
-    negative one. Labels unknown on an image are in no pair, and images without a pair teach the maps nothing. What
-    also differs: a step takes 16 images and all their pairs instead of one image and one randomly drawn class; the
-    step falls linearly to 0 and alpha regularises, where they have a constant step and no penalty; features are
-    used as they are, or scaled to unit length, where they standardise them.
+    Differences from the paper: every positive label is ranked above every negative one (LatEm-M, as in the
+    comparison of the TAEP paper), where Xian et al. rank the one true class; a step takes 16 images and all their
+    pairs; the step falls linearly to 0 and alpha regularises; features are not standardised.
 
-    The margin score is ``F(x, c)`` minus the threshold ``F(x, 0) = x w0 + b`` of the image, a ridge regression of
-    the midpoint between the scores of the positive and of the negative labels of the training images.
-
-    `explain`: with the map that wins for the image and the label, x W lies in the span of the seen labels,
-    ``x W = sum_k e_k(x) m_k``; label k adds ``e_k(x) <m_k, m_c>`` to F(x, c).
+    `explain`: with the map that wins for the image and the label, ``x W = sum_k e_k(x) m_k`` lies in the span of
+    the seen labels; label k adds ``e_k(x) <m_k, m_c>``.
 
     Parameters
     ----------
-    n_maps : int or "auto", default=2
-        K. "auto" prunes, an idea of the paper: it starts with 16 maps, and after each fifth of the epochs drops
-        those that score fewer than 5% of the positive labels (the numbers are of this library). More maps fit the
-        seen labels closer, and may transfer less when these are few; the paper tries 2 to 10 on held-out classes,
-        as `unseen.evaluation.search.class_holdout_search` does.
+    n_maps : int, default=2
+        K. More maps fit the seen labels more closely, and may transfer less when these are few.
     alpha : float, default=1e-3
-        Weight of the squared maps. Images and labels count as of median length 1 here, whatever their units.
+        Weight of the squared maps, with images and labels in units of their median lengths.
     pairs : {"all", "worst"}, default="all"
         Mean over all pairs of an image, or only its worst pair.
     learning_rate : float, default=3.0
         First step; never more than ``1 / (2 alpha)``.
     max_iter : int, default=10
         Epochs, passes over the images.
-    normalize : bool, default=True
-        Scale features and label vectors to unit length.
-    center : bool, default=True
-        Subtract the mean of the label vectors given to `fit` (before scaling), also from labels asked for later.
+    normalize, center : bool, default=True
+        Scale features and label vectors to unit length, the latter after subtracting the mean of those in `fit`.
     random_state : int, RandomState or None, default=0
         First maps and order of the images. The same seed gives the same bits.
-    verbose : int, default=0
-        1 prints a line an epoch.
 
     Attributes
     ----------
@@ -64,34 +55,15 @@ class LatEm(BilinearRanker):
         ``W_k = visual_maps_[k] @ label_basis_.T``.
     label_basis_ : ndarray of shape (n_dims, rank)
         Orthonormal basis of the span of the seen labels, which holds the maps.
-    map_shares_ : ndarray of shape (n_maps,)
-        Share of the positive training labels that each map scores.
-    objective_trace_ : ndarray of shape (n_iter,)
-        Objective on the training images after each epoch; with "auto" before the pruning, if there is one.
-    objective_ : float
-        The last of them.
-    n_iter_ : int
-        Epochs.
+    objective_trace_ : ndarray of shape (max_iter,)
+        Objective on the training images after each epoch; ``objective_`` is the last one.
     threshold_weights_, threshold_ : ndarray of shape (n_features,), float
         w0 and b.
-    label_names_, label_vectors_, n_seen_
-        The labels given to `fit`, the seen ones first.
-
-    Examples
-    --------
-    >>> from unseen import make_tagged_scenes
-    >>> from unseen.baselines import LatEm
-    >>> data = make_tagged_scenes(n_train=300, n_test=5)
-    >>> model = LatEm(n_maps=3).fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels)
-    >>> bool(model.objective_trace_[-1] < model.objective_trace_[0])
-    True
-    >>> model.decision_function(data.X_test, data.unseen_labels).shape
-    (5, 12)
     """
 
     def __init__(
         self,
-        n_maps: int | Literal["auto"] = 2,
+        n_maps: int = 2,
         alpha: float = 1e-3,
         *,
         pairs: Literal["all", "worst"] = "all",
@@ -100,7 +72,6 @@ class LatEm(BilinearRanker):
         normalize: bool = True,
         center: bool = True,
         random_state: Any = 0,
-        verbose: int = 0,
     ) -> None:
         self.n_maps = n_maps
         self.alpha = alpha
@@ -110,10 +81,27 @@ class LatEm(BilinearRanker):
         self.normalize = normalize
         self.center = center
         self.random_state = random_state
-        self.verbose = verbose
 
     def _learn(self, problem: TrainingProblem) -> None:
-        if isinstance(self.n_maps, str) and self.n_maps != "auto":
-            raise ValueError(f'n_maps: {self.n_maps!r} was given. Pass an integer of at least 1, or "auto".')
-        prune = self.n_maps == "auto"
-        self._descend(problem, MOST_MAPS if prune else check_count(self.n_maps, "n_maps"), prune=prune)
+        settings: dict[str, Any] = {
+            "n_maps": check_count(self.n_maps, "n_maps"),
+            "alpha": check_number(self.alpha, "alpha"),
+            "worst": check_choice(self.pairs, "pairs", ("all", "worst")) == "worst",
+            "learning_rate": check_number(self.learning_rate, "learning_rate", strict=True),
+            "max_iter": check_count(self.max_iter, "max_iter"),
+        }
+        rng = check_generator(self.random_state)
+        with threadpool_limits(limits=1):  # the products of a step are too small to share
+            task = ranking_problem(problem, normalize=self.normalize_)
+            self.visual_maps_, self.objective_trace_ = descend(task, rng, **settings)
+        self.label_basis_ = task.basis
+        self.objective_, self.n_iter_ = float(self.objective_trace_[-1]), len(self.objective_trace_)
+
+    def _scores(self, X: Any, M: Matrix) -> Matrix:
+        by_map = [self._project(X, W) @ (M @ self.label_basis_).T for W in self.visual_maps_]
+        return np.asarray(np.max(by_map, axis=0))
+
+    def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
+        by_map = np.vstack([self._project(X, W) for W in self.visual_maps_])
+        winner = int(np.argmax(by_map @ (self.label_basis_.T @ M[0])))
+        return parts_in_span(self.label_basis_ @ by_map[winner], self._seen_vectors(), M[0])

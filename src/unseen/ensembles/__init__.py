@@ -1,9 +1,8 @@
-"""Methods of our own, made of others."""
+"""Methods of this library that are made of others: see docs/paper_track.md and docs/open_track.md."""
 
 from unseen.ensembles.backbone_knowledge import BackboneKnowledge
 from unseen.ensembles.combination import Combination
-from unseen.ensembles.consensus import Consensus
+from unseen.ensembles.consensus import Consensus, LabelMeanTransfer
 from unseen.ensembles.stacked import Stacked
-from unseen.ensembles.transfer import LabelMeanTransfer
 
 __all__ = ["BackboneKnowledge", "Combination", "Consensus", "LabelMeanTransfer", "Stacked"]

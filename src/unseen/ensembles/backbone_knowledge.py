@@ -1,4 +1,4 @@
-"""BackboneKnowledge: what an image classifier with named classes already knows of any label."""
+"""BackboneKnowledge: evidence for any label from an image classifier with named classes."""
 
 from __future__ import annotations
 
@@ -6,161 +6,100 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
+from scipy.special import softmax
 
-from unseen.base import Matrix, Tag, TrainingProblem
-from unseen.baselines._linear import scaled_chunks
-from unseen.baselines._scored import ScoredTagger
-from unseen.ensembles._affinities import affinities, center_of, centred, check_membership
-from unseen.ensembles._backbone_explanation import BackboneExplanation
-from unseen.ensembles._likeness import compact_images, expected_evidence, kept_images
-from unseen.ensembles._readings import (
-    among_companions,
-    compact,
-    factor,
-    mean_readings,
-    readings,
-    refuse_probabilities,
-)
-from unseen.validation import check_count, check_labels, check_number
+from unseen.base import TrainingProblem
+from unseen.baselines._linear import ScoredTagger, even_steps, scaled, scaled_chunks, unit_rows
+from unseen.explanation import Part
+from unseen.validation import Matrix, check_count, check_flag, check_labels, check_number
 
-__all__ = ["BackboneExplanation", "BackboneKnowledge"]
-
-TINY = 1e-12  # what a label gets of which no class says anything
-FEWEST_TOLD = 10  # classes: logits of fewer may look like probabilities by chance
-LIFT = 3.0  # near the best micro-F1 on annotated photos, the seen labels of VOC2007
+TINY = 1e-12  # evidence for a label that no class is similar to
+FEWEST_CHECKED = 10  # classes: logits of fewer may look like probabilities by chance
+RANK = 64  # of the products of class probabilities that are kept: 128 kB for 1,000 classes
+MOST_KEPT = 512  # training images for the regression: more do not do better
+PENALTY, FEATURE_PENALTY = 0.03, 0.01  # of the regression on logits and on features
+LOWEST = -6e4  # logits further below the largest are infinite in half precision
+LABELS_AT_ONCE = 256  # one row per name of a class makes a tall matrix
 
 
 class BackboneKnowledge(ScoredTagger):
     r"""Evidence for any label from the class probabilities of a backbone and the names of its classes.
 
-    The score of label c on image x says how much more the classes speak for the label here than on any image,
+    With p the softmax of ``logits / T`` for two temperatures T, ``temperature`` and ``spread`` times as much::
 
-        ``score(x, c) = (1 - regression) e(x, c) + regression f_c(x)``,
-        ``e(x, c) = mean_T [log( sum_k p_k(x) b_kc + 1e-12 ) - log( sum_k background_k b_kc + 1e-12 )]``,
+        score(x, c) = (1 - regression) e(x, c) + regression f_c(x)
+        e(x, c) = mean_T [log( sum_k p_k(x) b_kc + 1e-12 ) - log( sum_k background_k b_kc + 1e-12 )]
+        b_kc = (1 - cooccurrence) a_kc + cooccurrence sum_l C_kl a_lc
+        a_kc = max_n specificity_n max(0, cos(t_n, t_c))^sharpness
 
-    the mean over two temperatures T, ``temperature`` and ``spread`` times as much, with p the softmax of
-    ``X / T``: what is plainly there, and what else there may be. A class speaks for a label as itself and as the
-    classes that it is seen with, "dining table" for "chair":
+    The names n of class k are its own and those of its kinds ("tabby", "cat", "animal"); a name that j of all K
+    classes share has the specificity ``1 - log(j) / log(K)``; t are text vectors minus the mean of those of the
+    classes. C_kl is the mean of ``p_k p_l`` over the training images divided by that of p_k; the background is the
+    mean of p, mixed with the even distribution. f_c is a ridge regression of e(., c) on the logits (centred, of
+    unit length) of up to 512 training images, or on their features (of unit length).
 
-        ``b_kc = (1 - cooccurrence) a_kc + cooccurrence sum_l C_kl a_lc``,
-
-    where C_kl is the mean of ``p_k p_l`` over the training images (annotated or not, it makes no difference),
-    divided by that of p_k: what is to be expected on images of class k. The affinity of class k to label c is
-    that of the best of its names n, its own and those of the kinds it belongs to ("tabby", "cat", "animal"):
-
-        ``a_kc = max_n specificity_n max(0, cos(t_n, t_c))^sharpness``,
-        ``specificity_n = 1 - log(number of classes with the name n) / log(number of classes)``,
-
-    where t are the text vectors of the names and of the label, minus the mean of the vectors of the classes' own
-    names. So a label is compared with words for what the backbone knows at every level, and labels need no other
-    knowledge than their vectors. Images that look alike should have like evidence: f_c is what is to be expected
-    of an image that looks like this one, the ridge regression of e(., c) on z, the logits minus their mean and of
-    unit length, over up to 512 training images, annotated or not,
-
-        ``min_w mean_i (e(x_i, c) - mean of e - <z_i - mean of z, w>)^2 + 0.03 |w|^2``.
-
-    With ``n_features``, features of the images stand before the logits in X, of this backbone or of others. Then z
-    is these features, scaled to unit length, and the weight of the penalty is 0.01. Scale the features of several
-    backbones to one length before putting them side by side, or the longest decide.
-
-    The background is the mean of p over the training images, mixed with the even distribution: without it, labels
-    near to many classes would come first everywhere.
-
-    `fit` learns the background, C (of rank 64, so that files stay small), a threshold (the best micro-F1 on the
-    training images, the same for every image and label), and the mean and the standard deviation of the scores. It
-    keeps the images that f_c is learned on, as f_c of a label asked for later needs them. Annotations are used for
-    the threshold alone; `without_training` does without images altogether, and so without C and f_c.
-
-    It uses the supervision of the backbone's classes, and some of these may be the unseen labels themselves: in
+    Annotations are used for the threshold alone. Some classes of the backbone may be the unseen labels: in
     comparisons keep it apart from methods that know the seen labels only.
+
+    `explain`: class k adds ``share_k (score + threshold_)``, where its share is the mean over T of
+    ``p_k b_kc / sum_l p_l b_lc``: the logarithm of a sum is divided in proportion to its terms.
 
     Parameters
     ----------
-    class_vectors : labels of the backbone's classes, optional
+    class_vectors : labels of the backbone's classes
         Text vectors of shape (n_classes, n_dims), from the source of the label vectors and in the order of the
-        logits; a LabelSpace (or a mapping, or a data frame) gives the classes names in explanations. A class
-        whose vector is all zeros says nothing itself. None, in a model read from a file, stands for the saved
-        vectors.
+        logits; with names, if explanations are to have them. A class whose vector is all zeros counts only by its
+        kinds. A loaded model does without.
     sharpness : float, default=6.0
         Power of the cosines: the larger, the more the nearest names count alone.
     kinds : labels, optional
-        Text vectors of more names: of what the classes are kinds of. `unseen.images.imagenet.imagenet_knowledge`
-        has them for ImageNet.
+        Text vectors of what the classes are kinds of. `unseen.images.imagenet` has them for ImageNet.
     membership : array-like or sparse matrix of shape (n_classes, n_kinds), optional
         1 where the class (row) belongs to the kind (column).
-    temperature : float, default=1.0
-        Divides the logits: the larger, the more the less likely classes count.
-    spread : float, at least 1, default=3.0
-        The logits are read a second time at so many times the temperature; 1 stands for one reading.
+    temperature, spread : float, default=1.0 and 3.0
+        The larger, the more the less likely classes count.
     cooccurrence : float in [0, 1], default=0.1
-        Weight of the classes that a class is seen with on the training images.
+        Weight of the classes that a class appears with on the training images.
     smoothing : float in [0, 1], default=0.5
-        Share of the even distribution in the background; the rest is the mean of p over the training images, which
-        show what is common but not what the labels to come have in store.
+        Share of the even distribution in the background.
     regression : float in [0, 1], default=0.7
-        Share of what is to be expected of images that look alike. With 0 no images are kept, and a file is smaller
-        by 1 MB for 1,000 classes.
+        With 0 no training images are kept, and a file is smaller by 2 MB for 1,000 classes.
     n_features : int, default=0
-        The first so many columns of X are features, which tell the images that look alike; the logits follow. 0:
-        there are none, the logits tell. They make a file larger by 1 MB for every 1,000.
+        The first so many columns of X are features for the regression; the logits follow. Scale the features of
+        several backbones to one length first.
     center : bool, default=True
         Subtract the mean of the class vectors from class and label vectors.
 
     Attributes
     ----------
-    class_vectors_ : ndarray of shape (n_classes, n_dims)
-        Vectors of the classes, as given.
     class_names_ : tuple of str
-        Their names; "class 0", "class 1", ... if none were given.
-    kind_vectors_ : ndarray of shape (n_kinds, n_dims)
-        Vectors of the kinds; float32 where that loses nothing.
-    membership_ : CSR array of shape (n_classes, n_kinds)
-        Which classes belong to them.
-    background_ : ndarray of shape (2, n_classes)
-        Class probabilities to be expected of any image, at each temperature.
+        "class 0", "class 1", ... if none were given.
+    name_vectors_ : ndarray of shape (n_classes + n_kinds, n_dims), float16
+        Directions of the names, times the root of their specificity.
+    membership_ : CSR array of shape (n_classes, n_classes + n_kinds)
+        The names of each class.
+    background_, shown_ : ndarray of shape (2, n_classes) and (n_classes,)
+        The background at each temperature, and the means of p_k at the first.
     companions_ : ndarray of shape (n_classes, at most 64), float16
-        F with ``F F^T`` nearest to the means of ``p_k p_l``; without columns if there was no training.
-    shown_ : ndarray of shape (n_classes,)
-        Mean of p over the training images, at the first temperature.
-    kept_ : ndarray of shape (at most 512, n_features + n_classes), float16
-        Training images: features of unit length, and logits minus the largest of each; without rows if there is
-        no regression.
-    score_mean_, score_std_ : float
-        Mean and standard deviation of the scores over the training images and seen labels.
+        F with ``F F^T`` nearest to the means of ``p_k p_l``.
+    kept_logits_, smoother_, middle_ : ndarray
+        ``f_c(x) = (z(x) - middle_) smoother_^T (e(kept, c) - mean) + mean``, with z(x) logits or features.
     threshold_ : float
-        What is subtracted from the scores.
-    sharpness_, cooccurrence_, regression_ : float
-        Those of this fit.
-    n_features_ : int
-        Columns of X before the logits.
-    temperatures_ : ndarray of shape (2,)
-        Those at which the logits are read.
-    label_names_, label_vectors_, n_seen_
-        The labels given to `fit`, the seen ones first.
+        What is subtracted from the scores: the threshold of best micro-F1 over the known training entries.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from unseen.ensembles.backbone_knowledge import BackboneKnowledge
+    >>> from unseen.ensembles import BackboneKnowledge
     >>> classes = {"tabby": [1.0, 0.1, 0.0], "beagle": [0.1, 1.0, 0.0], "sports car": [0.0, 0.0, 1.0]}
     >>> logits = np.array([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 4.0]])
     >>> labels = {"cat": [1.0, 0.0, 0.0], "dog": [0.0, 1.0, 0.0]}
     >>> model = BackboneKnowledge(classes).fit(logits, [[1, 0], [0, 1], [0, 0]], labels)
     >>> model.tag(logits[2:], {"taxi": [0.0, 0.1, 0.9], "puppy": [0.0, 0.9, 0.2]}, top=1)[0][0].name
     'taxi'
-    >>> model.explain(logits[0], "cat").classes[0].name
-    'tabby'
-    >>> kinds = {"pet": [0.5, 0.5, -0.5]}
-    >>> model = BackboneKnowledge(classes, kinds=kinds, membership=[[1], [1], [0]])
-    >>> _ = model.without_training(labels | kinds, lift=1.0)
-    >>> [model.tag(row[None], ["pet"])[0][0].score > 0.0 for row in logits]
-    [True, True, False]
     """
 
     normalize = False  # the length of a row of logits says how sure the backbone is
-    regression_, n_features_ = 0.0, 0  # of files that were written before there were any
 
     def __init__(
         self,
@@ -189,8 +128,8 @@ class BackboneKnowledge(ScoredTagger):
         self.n_features = n_features
         self.center = center
 
-    def without_training(self, labels: Any, lift: float = LIFT) -> Self:
-        """Make the tagger ready with no annotated image at all: the ranking needs none.
+    def without_training(self, labels: Any, lift: float = 3.0) -> Self:
+        """Make the tagger ready without an annotated image: the ranking needs none.
 
         Parameters
         ----------
@@ -199,13 +138,12 @@ class BackboneKnowledge(ScoredTagger):
             by their vectors.
         lift : float, default=3.0
             A label is predicted where the evidence for it is more than so many times what is expected of any
-            image, all classes being as likely. `fit` would learn both from annotated images.
+            image, all classes being equally likely.
 
         Returns
         -------
         self
         """
-        self._check_parameters()
         threshold = float(np.log(check_number(lift, "lift", strict=True)))
         n_labels = len(check_labels(labels, "labels").vectors)
         n_classes = len(check_labels(self.class_vectors, "class_vectors").vectors)
@@ -213,69 +151,13 @@ class BackboneKnowledge(ScoredTagger):
         self.single_label_, self.classes_, self.normalize_ = False, np.arange(n_labels), False
         self._set_labels(n_labels, None, labels, None)
         self.shown_ = np.full(n_classes, 1.0 / n_classes)
-        self.background_ = np.tile(self.shown_, (2, 1))
-        self.companions_ = np.empty((n_classes, 0), dtype=np.float16)
-        self.kept_ = np.empty((0, self.n_features_in_), dtype=np.float16)
-        self.threshold_, self.score_mean_, self.score_std_ = threshold, 0.0, 1.0
+        self.background_, self.companions_ = np.tile(self.shown_, (2, 1)), np.empty((n_classes, 0))
+        self._learn_regression(np.empty((0, self.n_features_in_)))
+        self.threshold_ = threshold
         return self
 
-    def evidence(self, X: Any, labels: Any = "seen") -> Matrix:
-        """Scores in standard deviations from their mean over the training images and seen labels.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_images, n_features + n_classes)
-            Logits, after the features if there are any.
-        labels : labels, optional
-            As in `decision_function`.
-
-        Returns
-        -------
-        ndarray of shape (n_images, n_labels)
-        """
-        _, margins = self._named_scores(X, labels)
-        return (margins + (self.threshold_ - self.score_mean_)) / self.score_std_
-
-    def explain(self, x: ArrayLike, label: Any) -> BackboneExplanation:  # type: ignore[override]
-        """Split the evidence for one label on one image over the classes of the backbone.
-
-        Parameters
-        ----------
-        x : array-like of shape (n_features + n_classes,) or (1, n_features + n_classes)
-            The logits of the image, after its features if there are any.
-        label : str or array-like of shape (n_dims,)
-            A name known from `fit`, or any label vector.
-
-        Returns
-        -------
-        BackboneExplanation
-        """
-        check_is_fitted(self)
-        X = self._check_images(x if sp.issparse(x) or hasattr(x, "columns") else np.atleast_2d(np.asarray(x)))
-        if X.shape[0] != 1:
-            raise ValueError(f"x: {X.shape[0]} images were given. Pass the logits of one image.")
-        name, M = self._resolve_one(label)
-        spoken = self._affinities(M)[:, 0]
-        (_, chunk), *_ = scaled_chunks(X, normalize=False)
-        parts = readings(self._logits(chunk), self.temperatures_)[:, 0] * spoken
-        sums = parts.sum(axis=1)
-        total, expected = _geometric_mean(sums), _geometric_mean(self.background_ @ spoken)
-        own = float(np.log(total) - np.log(expected))
-        alike = float(self._regressed(X, np.array([[own]]), spoken[:, None])[0, 0]) - own
-        heard = sums > 0.0  # all of them, unless no class speaks or probabilities are too small for a number
-        shares = (parts[heard] / sums[heard, None]).mean(axis=0) if heard.any() else np.zeros(len(spoken))
-        order = [k for k in np.argsort(-shares, kind="stable") if shares[k] > 0.0]
-        return BackboneExplanation(
-            label=name if name is not None else "label",
-            score=own + alike - self.threshold_,
-            classes=tuple(Tag(self.class_names_[k], float(total * shares[k])) for k in order),
-            shares=tuple(Tag(self.class_names_[k], float(shares[k])) for k in order),
-            expected=expected,
-            alike=alike,
-        )
-
     def _saved_params(self) -> dict[str, Any]:
-        # What they hold is in attributes of their names.
+        # What is needed of them to score is in `name_vectors_` and `membership_`.
         return super()._saved_params() | dict.fromkeys(("class_vectors", "kinds", "membership"))
 
     def _set_labels(self, n_seen: int, names: tuple[str, ...] | None, seen: Any, unseen: Any) -> None:
@@ -285,38 +167,26 @@ class BackboneKnowledge(ScoredTagger):
                 "classes. Pass vectors from the source of class_vectors."
             )
         super()._set_labels(n_seen, names, seen, unseen)
+        self.sharpness_ = check_number(self.sharpness, "sharpness", strict=True)
+        temperature = check_number(self.temperature, "temperature", strict=True)
+        self.temperatures_ = temperature * np.array([1.0, check_number(self.spread, "spread", low=1.0)])
+        self.cooccurrence_ = check_number(self.cooccurrence, "cooccurrence", high=1.0)
+        self.regression_ = check_number(self.regression, "regression", high=1.0)
         self.n_features_ = check_count(self.n_features, "n_features", low=0)
         self._set_classes()
-        n_dims = self.label_vectors_.shape[1]
-        if self.class_vectors_.shape[1] != n_dims:
-            raise ValueError(
-                f"seen: vectors of {n_dims} dimensions, but class_vectors has {self.class_vectors_.shape[1]}. "
-                f"Take both from the same source."
-            )
-        if self.kind_vectors_.shape[1] != n_dims:
-            raise ValueError(
-                f"kinds: vectors of {self.kind_vectors_.shape[1]} dimensions, but class_vectors has {n_dims}. "
-                f"Take both from the same source."
-            )
-        self.label_center_ = center_of(self.class_vectors_, self.center)
 
     def _set_classes(self) -> None:
-        if self.class_vectors is not None:
-            names, vectors = check_labels(self.class_vectors, "class_vectors")
-            self.class_vectors_ = vectors.copy()
-            self.class_names_ = names or tuple(f"class {k}" for k in range(len(vectors)))
-        elif not hasattr(self, "class_vectors_"):
+        """Learn the names of the classes, and what else they are kinds of."""
+        if self.class_vectors is None:
             raise ValueError("class_vectors: None was given. Pass the text vectors of the backbone's class names.")
-        n_classes, n_columns = len(self.class_vectors_), self.n_features_in_
-        if self.n_features_ + n_classes != n_columns:
-            wanted = (
-                f"n_features: {self.n_features_} columns and {n_classes} classes"
-                if self.n_features_
-                else f"class_vectors: {n_classes} classes"
-            )
+        names, classes = check_labels(self.class_vectors, "class_vectors")
+        n_classes, n_dims = classes.shape
+        self.class_names_ = names or tuple(f"class {k}" for k in range(n_classes))
+        if self.n_features_ + n_classes != self.n_features_in_:
             raise ValueError(
-                f"{wanted}, but X has {n_columns} columns. Pass the logits of the backbone as X, one class vector "
-                f"for each in the same order, and as n_features how many columns stand before them."
+                f"class_vectors: {n_classes} classes and {self.n_features_} features (n_features), but X has "
+                f"{self.n_features_in_} columns. Pass the logits of the backbone as X, one class vector for each "
+                f"in the same order, and as n_features how many columns come before them."
             )
         columns = tuple(map(str, getattr(self, "feature_names_in_", ())[self.n_features_ :]))
         if columns != self.class_names_ and sorted(columns) == sorted(self.class_names_):
@@ -324,81 +194,128 @@ class BackboneKnowledge(ScoredTagger):
                 "X: its columns are the classes of class_vectors in another order. Pass X[list(classes)], or the "
                 "class vectors in the order of the columns."
             )
-        self._set_kinds()
-
-    def _set_kinds(self) -> None:
-        n_classes, n_dims = self.class_vectors_.shape
+        kinds, membership = np.empty((0, n_dims)), sp.csr_array((n_classes, 0))
         if self.kinds is not None:
-            vectors = check_labels(self.kinds, "kinds").vectors
-            self.membership_ = check_membership(self.membership, n_classes, len(vectors))
-            self.kind_vectors_ = compact(vectors)
-        elif self.membership is not None:
-            raise ValueError("membership: given without kinds. Pass the text vectors of the kinds as well.")
-        elif self.class_vectors is not None or not hasattr(self, "kind_vectors_"):
-            self.membership_ = sp.csr_array((n_classes, 0), dtype=bool)
-            self.kind_vectors_ = np.empty((0, n_dims), dtype=np.float32)
-
-    def _check_parameters(self) -> None:
-        self.sharpness_ = check_number(self.sharpness, "sharpness", strict=True)
-        temperature = check_number(self.temperature, "temperature", strict=True)
-        self.temperatures_ = temperature * np.array([1.0, check_number(self.spread, "spread", low=1.0)])
-        self.cooccurrence_ = check_number(self.cooccurrence, "cooccurrence", high=1.0)
-        self.regression_ = check_number(self.regression, "regression", high=1.0)
+            kinds = check_labels(self.kinds, "kinds").vectors
+            membership = sp.csr_array((0, 0) if self.membership is None else self.membership)
+        if {n_dims, kinds.shape[1]} != {len(self.label_center_)}:
+            raise ValueError(
+                f"class_vectors: {n_dims} dimensions, but seen has {len(self.label_center_)} and kinds "
+                f"{kinds.shape[1]}. Take all of them from the same source."
+            )
+        if membership.shape != (n_classes, len(kinds)):
+            raise ValueError(
+                f"membership: its shape is {membership.shape}, but there are {n_classes} classes and "
+                f"{len(kinds)} kinds. Pass one row per class and one column per kind."
+            )
+        has_vector = classes.any(axis=1)
+        if not has_vector.any():
+            raise ValueError("class_vectors: all of them are zeros. Pass the text vectors of the class names.")
+        is_centred = check_flag(self.center, "center")
+        self.label_center_ = classes[has_vector].mean(axis=0) if is_centred else np.zeros(n_dims)
+        self.membership_ = sp.csr_array(sp.hstack([sp.eye_array(n_classes), membership]) != 0)
+        covered = np.bincount(self.membership_.indices, minlength=n_classes + len(kinds))
+        specificity = 1.0 - np.log(np.maximum(covered, 1)) / np.log(max(n_classes, 2))
+        vectors = np.vstack([classes, kinds])
+        moved = np.where(vectors.any(axis=1, keepdims=True), vectors - self.label_center_, 0.0)
+        # Under the power, the root becomes the specificity itself.
+        scaled_names = unit_rows(moved) * specificity[:, None] ** (1.0 / self.sharpness_)
+        self.name_vectors_ = scaled_names.astype(np.float16)
 
     def _learn(self, problem: TrainingProblem) -> None:
-        self._check_parameters()
-        smoothing = check_number(self.smoothing, "smoothing", high=1.0)
-        logits = self._logits(problem.X)
-        refuse_probabilities(logits)
-        means, products = mean_readings(logits, self.temperatures_)
-        self.shown_, self.companions_ = means[0], factor(products)
-        self.background_ = smoothing / means.shape[1] + (1.0 - smoothing) * means
-        self.kept_ = np.empty((0, self.n_features_in_), dtype=np.float16)
-        if self.regression_:
-            self.kept_ = compact_images(problem.X[kept_images(logits)], self.n_features_)
-        scores = self._scores(problem.X, problem.seen)
-        self.score_mean_ = float(scores.mean())
-        self.score_std_ = float(scores.std()) or 1.0
+        from scipy.linalg import eigh
 
-    def _logits(self, X: Any) -> Any:
-        return X[:, self.n_features_ :]
+        smoothing = check_number(self.smoothing, "smoothing", high=1.0)
+        n_images, n_classes = problem.X.shape[0], len(self.class_names_)
+        totals, products = np.zeros((2, n_classes)), np.zeros((n_classes, n_classes))
+        for _, chunk in scaled_chunks(problem.X, normalize=False):
+            probabilities = self._probabilities(chunk[:, self.n_features_ :])
+            totals += probabilities.sum(axis=1)
+            products += probabilities[0].T @ probabilities[0]
+        values, vectors = eigh(products / n_images, subset_by_index=(max(0, n_classes - RANK), n_classes - 1))
+        # In the layout of arrays that are read from a file, here and below: sums round the same way.
+        self.companions_ = (vectors * np.sqrt(np.maximum(values, 0.0))).astype(np.float16, order="C")
+        self.shown_ = totals[0] / n_images
+        self.background_ = smoothing / n_classes + (1.0 - smoothing) * totals / n_images
+        self._learn_regression(problem.X if self.regression_ else problem.X[:0])
+
+    def _learn_regression(self, X: Any) -> None:
+        """Keep some images, in even steps from the most common to the rarest, and prepare the regression."""
+        from scipy.linalg import cho_factor, cho_solve
+
+        self.kept_logits_, self.smoother_, self.middle_ = np.empty((0, len(self.class_names_))), np.empty(0), 0.0
+        if not X.shape[0]:
+            return
+        common = sum(self._appearance(chunk).sum(axis=0) for _, chunk in scaled_chunks(X, normalize=False))
+        chunks = (self._appearance(chunk) for _, chunk in scaled_chunks(X, normalize=False))
+        similarity = np.concatenate([chunk @ common for chunk in chunks])
+        kept = scaled(X[even_steps(np.argsort(-similarity, kind="stable"), MOST_KEPT)], normalize=False)
+        z = self._appearance(kept)
+        self.middle_ = z.mean(axis=0)
+        z -= self.middle_
+        gram = z @ z.T
+        gram[np.diag_indices_from(gram)] += (FEATURE_PENALTY if self.n_features_ else PENALTY) * len(z)
+        self.smoother_ = cho_solve(cho_factor(gram, lower=True), z).astype(np.float16, order="C")
+        logits = kept[:, self.n_features_ :]
+        lowered = np.maximum(logits - logits.max(axis=1, keepdims=True), LOWEST)
+        self.kept_logits_ = lowered.astype(np.float16)
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
-        if len(self.class_vectors_) >= FEWEST_TOLD:
-            refuse_probabilities(self._logits(X))
-        spoken = self._affinities(M)
-        return self._regressed(X, self._own_evidence(self._logits(X), spoken), spoken)
+        affinities = self._affinities(M)
+        kept = self._evidence(self.kept_logits_.astype(np.float64), affinities)
+        level, found = kept.mean(axis=0) if len(kept) else 0.0, []
+        for _, chunk in scaled_chunks(X, normalize=False):
+            logits = chunk[:, self.n_features_ :]
+            refuse_probabilities(logits)
+            scores = self._evidence(logits, affinities)
+            if len(kept):
+                alike = (self._appearance(chunk) - self.middle_) @ self.smoother_.T.astype(np.float64)
+                scores = (1.0 - self.regression_) * scores + self.regression_ * (alike @ (kept - level) + level)
+            found.append(scores)
+        return np.vstack(found)
 
-    def _regressed(self, X: Any, own: Matrix, spoken: Matrix) -> Matrix:
-        """The evidence of images, mixed with what is to be expected of images that look like them."""
-        if not self.regression_ or not len(self.kept_):
-            return own
-        kept = self.kept_.astype(np.float64)
-        evidence = self._own_evidence(self._logits(kept), spoken)
-        expected = expected_evidence(X, kept, evidence, self.n_features_)
-        return (1.0 - self.regression_) * own + self.regression_ * expected
+    def _parts(self, X: Any, M: Matrix) -> list[Part]:
+        logits = scaled(X, normalize=False)[:, self.n_features_ :]
+        evidence = self._probabilities(logits)[:, 0] * self._affinities(M)[:, 0]
+        sums = evidence.sum(axis=1, keepdims=True)
+        shares = np.divide(evidence, sums, out=np.zeros_like(evidence), where=sums > 0.0).mean(axis=0)
+        values = shares / (shares.sum() or 1.0) * self._scores(X, M)[0, 0]
+        return [Part("class", self.class_names_[k], float(values[k])) for k in np.flatnonzero(shares)]
 
-    def _own_evidence(self, logits: Any, spoken: Matrix) -> Matrix:
-        """e(x, c): a row an image, a column a label."""
-        chunks = (readings(chunk, self.temperatures_) for _, chunk in scaled_chunks(logits, normalize=False))
-        logs = np.vstack([np.log(chunk @ spoken + TINY).mean(axis=0) for chunk in chunks])
-        scores: Matrix = logs - np.log(self.background_ @ spoken + TINY).mean(axis=0)
-        return scores
+    def _probabilities(self, logits: Matrix) -> Matrix:
+        """Softmax of the logits at each temperature, of shape (2, n_images, n_classes)."""
+        return np.asarray(softmax(logits / self.temperatures_[:, None, None], axis=2))
+
+    def _appearance(self, images: Matrix) -> Matrix:
+        """What images are compared by: features, or logits minus their mean, of unit length."""
+        if self.n_features_:
+            return unit_rows(images[:, : self.n_features_])
+        return unit_rows(images - images.mean(axis=1, keepdims=True))
+
+    def _evidence(self, logits: Matrix, affinities: Matrix) -> Matrix:
+        """e(x, c), one row per image and one column per label."""
+        logs = np.log(self._probabilities(logits) @ affinities + TINY).mean(axis=0)
+        return np.asarray(logs - np.log(self.background_ @ affinities + TINY).mean(axis=0))
 
     def _affinities(self, M: Matrix) -> Matrix:
-        """``b_kc``, a row a class and a column a label."""
-        spoken = affinities(
-            centred(self.class_vectors_, self.label_center_),
-            centred(self.kind_vectors_.astype(np.float64), self.label_center_),
-            self.membership_,
-            M,
-            self.sharpness_,
-        )
+        """b_kc, one row per class and one column per label."""
+        names, labels, starts = self.name_vectors_.astype(np.float64), unit_rows(M), self.membership_.indptr[:-1]
+        found = []
+        for first in range(0, len(M), LABELS_AT_ONCE):
+            cosines = np.maximum(names @ labels[first : first + LABELS_AT_ONCE].T, 0.0)
+            found.append(np.maximum.reduceat(cosines[self.membership_.indices], starts, axis=0) ** self.sharpness_)
+        own = np.hstack(found)
         if not self.cooccurrence_ or not self.companions_.shape[1]:
-            return spoken
-        others = among_companions(spoken, self.companions_, self.shown_)
-        return (1.0 - self.cooccurrence_) * spoken + self.cooccurrence_ * others
+            return own
+        F = self.companions_.astype(np.float64)
+        together = np.maximum(F @ (F.T @ own), 0.0) / np.maximum(self.shown_, TINY)[:, None]
+        return np.asarray((1.0 - self.cooccurrence_) * own + self.cooccurrence_ * together)
 
 
-def _geometric_mean(sums: Matrix) -> float:
-    return float(np.exp(np.log(sums + TINY).mean()))
+def refuse_probabilities(logits: Matrix) -> None:
+    """A softmax of probabilities is nearly flat: no error would show, only bad tags."""
+    if logits.shape[1] >= FEWEST_CHECKED and logits.min() >= 0.0 and np.abs(logits.sum(axis=1) - 1.0).max() < 1e-2:
+        raise ValueError(
+            "X: its rows are probabilities, non-negative and of sum one. Pass the logits of the backbone, or "
+            "np.log(X + 1e-12)."
+        )

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from unseen.base import Matrix, TrainingProblem, ZeroShotTagger, seen_places
+from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
 from unseen.baselines._linear import gather, known_images, project, signed_power
-from unseen.ensembles._calibration import LogOdds, fit_log_odds, groups, typical_intercept
-from unseen.ensembles._parts import keep, recall
 from unseen.ensembles.consensus import Consensus
 from unseen.taep import TAEP
-from unseen.validation import check_count, check_number
+from unseen.validation import Matrix, check_count, check_number
 
-MOST_SCORED = 2000  # images of a group: more would not change a handful of coefficients
+MOST_SCORED = 2000  # images of a fold: more would not change a handful of coefficients
+LEAST_SLOPE = 0.05  # a score keeps its order, however little it was worth on held-out labels
+PENALTY = 1.0  # of the squared coefficients; the losses are summed over the entries
 
 
 class Stacked(ZeroShotTagger):
@@ -29,36 +31,24 @@ class Stacked(ZeroShotTagger):
         score(x, k) = d s(x, k) + e                               if k is a seen label
         score(x, c) = a u(x, c) - b max_k s(x, k) + c0            otherwise
 
-    The more surely an image shows a seen label, the less likely it is to show a given other one: this is what the
-    maximum stands for. The coefficients are those of two logistic regressions, a, d > 0, b >= 0, on labels and
-    images that were held out. The seen labels and the training images are both dealt into ``n_splits`` groups (the
-    images into more, of which so many are used, if a group had over 2000). Group by group both methods are fitted
-    on the other labels of the other images, without the images that show held-out labels alone. The scores of the
-    held-out labels on the held-out images give a and b, those of the others d and e; c0 is the median over the
-    held-out labels of each one's own intercept, as one very frequent label says little of the next. Then both
-    methods are fitted on everything. Images are dealt in the order of their likeness to the mean image and labels
-    in the order of their frequency: no random number decides.
+    The coefficients minimise two logistic losses, with a, d > 0 and b >= 0, on labels and images that were held
+    out in turn: each fold fits both methods on the other labels of the other images. c0 is the median over the
+    held-out labels of each one's own intercept. Without label vectors, or with a single seen label, d = a = 1,
+    b = e = 0 and c0 is minus the threshold of `Consensus`.
 
-    A label is a seen one if its vector is. Nothing else than its vector is needed of a label asked for later;
-    ``relations`` of the labels given to `fit` go to `Consensus`. With a single seen label, or without label
-    vectors, nothing can be held out: then d = a = 1, b = e = 0 and c0 is minus the threshold of `Consensus`.
-    Features enter as ``sign(x) |x|^power``.
-
-    `explain`: the parts of an unseen label are ``a`` times those of `Consensus`. Those of a seen label are
-    ``d`` times those of `TAEP`, and the label itself also has what these and the offset leave of its score.
+    `explain`: the parts of an unseen label are ``a`` times those of `Consensus`; those of a seen label are ``d``
+    times those of `TAEP`, and the label itself also has what these and the offset leave of its score.
 
     Parameters
     ----------
     beta : float, default=1.0
         Of `TAEP`: weight of its squared weights.
     n_splits : int, default=5
-        Groups of labels and of images to hold out in turn; at most as many as there are seen labels.
+        Folds of labels and of images; at most as many as there are seen labels.
     power : float, default=0.5
-        Of the features. Other than 1 it takes a copy of them in memory.
-    normalize : bool, default=True
-        Scale features and label vectors to unit length.
-    center : bool, default=True
-        Subtract the mean of the label vectors given to `fit` (before scaling), also from labels asked for later.
+        Features enter as ``sign(x) |x|^power``. Other than 1 it takes a copy of them in memory.
+    normalize, center : bool, default=True
+        Scale features and label vectors to unit length, the latter after subtracting the mean of those in `fit`.
     tol : float, default=1e-2
         Certified relative gap of `TAEP` to reach.
     random_state : int, RandomState or None, default=0
@@ -66,33 +56,19 @@ class Stacked(ZeroShotTagger):
 
     Attributes
     ----------
-    seen_part_ : TAEP
-        The method of the seen labels.
-    unseen_part_ : Consensus
-        The method of all others.
-    seen_odds_ : ndarray of shape (2,)
-        d and e.
-    unseen_odds_ : ndarray of shape (3,)
-        a, -b and c0.
-    embedded_ : ndarray of shape (n_seen, n_dims)
-        The vectors of the seen labels, centred and scaled.
-    power_ : float
-        That of this fit.
-    has_vectors_ : bool
-        Whether `fit` was given label vectors.
-    label_names_, label_vectors_, n_seen_
-        The labels given to `fit`, the seen ones first.
+    seen_part_, unseen_part_ : TAEP, Consensus
+        The fitted methods.
+    seen_odds_, unseen_odds_ : ndarray of shape (2,) and (3,)
+        (d, e) and (a, -b, c0).
 
     Examples
     --------
     >>> from unseen import make_tagged_scenes
-    >>> from unseen.baselines import Stacked
+    >>> from unseen.ensembles import Stacked
     >>> data = make_tagged_scenes(n_train=300, n_test=5)
     >>> model = Stacked().fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels, data.unseen_labels)
     >>> model.decision_function(data.X_test, "all").shape
     (5, 24)
-    >>> bool(model.unseen_odds_[0] > 0 >= model.unseen_odds_[1])
-    True
     """
 
     def __init__(
@@ -114,33 +90,6 @@ class Stacked(ZeroShotTagger):
         self.tol = tol
         self.random_state = random_state
 
-    @property
-    def seen_part_(self) -> TAEP:
-        """The method of the seen labels."""
-        return recall(self, "seen", self._new_seen_part())
-
-    @property
-    def unseen_part_(self) -> Consensus:
-        """The method of all others."""
-        return recall(self, "unseen", self._new_unseen_part())
-
-    def _new_seen_part(self) -> TAEP:
-        # The vectors it is given have been centred; what its terms for unseen labels do is not asked for.
-        return TAEP(
-            beta=self.beta,
-            gamma=0.0,
-            lam=0.0,
-            normalize=self.normalize,
-            center=False,
-            tol=self.tol,
-            random_state=self.random_state,
-        )
-
-    def _new_unseen_part(self) -> Consensus:
-        return Consensus(
-            power=1.0, normalize=self.normalize, center=False
-        )  # the features it gets have their power
-
     def _set_labels(self, n_seen: int, names: tuple[str, ...] | None, seen: Any, unseen: Any) -> None:
         super()._set_labels(n_seen, names, seen, unseen)
         self.has_vectors_ = seen is not None
@@ -151,71 +100,59 @@ class Stacked(ZeroShotTagger):
         X, T = known_images(problem.X, problem.T)
         problem = problem._replace(X=self._powered(X), T=T)
         self.embedded_ = problem.seen
-        seen_part, unseen_part = self._fit_parts(problem)
-        keep(self, "seen", seen_part)
-        keep(self, "unseen", unseen_part)
-        seen, unseen = self._calibrate(problem, n_splits) if self.has_vectors_ else (None, None)
-        self.seen_odds_ = _as_array(seen or LogOdds(np.ones(1), 0.0))
-        self.unseen_odds_ = _as_array(unseen or LogOdds(np.array([1.0, 0.0]), -unseen_part.threshold_))
-
-    def _powered(self, X: Any) -> Any:
-        return signed_power(X, self.power_, normalize=self.normalize_)
+        self.seen_part_, self.unseen_part_ = self._fit_parts(problem)
+        self.seen_odds_ = np.array([1.0, 0.0])
+        self.unseen_odds_ = np.array([1.0, 0.0, -self.unseen_part_.threshold_])
+        if self.has_vectors_:
+            self._calibrate(problem, n_splits)
 
     def _fit_parts(self, problem: TrainingProblem) -> tuple[TAEP, Consensus]:
         X, Y = problem.X, np.where(problem.T == 0, np.nan, problem.T == 1)
+        # The vectors have been centred and the features have their power.
+        shared: Any = {"normalize": self.normalize, "center": False}
+        taep = TAEP(beta=self.beta, gamma=0.0, lam=0.0, tol=self.tol, random_state=self.random_state, **shared)
+        taep.fit(X, Y, problem.seen)
         unseen = problem.unseen if len(problem.unseen) else None
-        taep = self._new_seen_part().fit(X, Y, problem.seen)
-        return taep, self._new_unseen_part().fit(X, Y, problem.seen, unseen, problem.relations)
+        return taep, Consensus(power=1.0, **shared).fit(X, Y, problem.seen, unseen, problem.relations)
 
-    def _calibrate(self, problem: TrainingProblem, n_splits: int) -> tuple[LogOdds | None, LogOdds | None]:
-        """Log-odds of the seen and of all other labels; None where nothing could be held out."""
-        X, T, M = problem.X, problem.T, problem.seen
-        n_seen = len(M)
-        if problem.relations is not None:
-            problem = problem._replace(relations=problem.relations[:n_seen, :n_seen])
+    def _calibrate(self, problem: TrainingProblem, n_splits: int) -> None:
+        """Learn the coefficients, as far as labels and images can be held out."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the fit on everything speaks for itself
-            scores = [
-                self._held_out_scores(problem, *fold)
-                for fold in _folds(X, T, M, n_splits, normalize=self.normalize_)
-            ]
-        if not scores:
-            return None, None
-        all_scores = _Scores(*(np.concatenate(column) for column in zip(*scores, strict=True)))
-        s, s_truth, u, novelty, u_truth, u_labels = all_scores
-        unseen = fit_log_odds([u, novelty], u_truth)
-        if unseen is not None:
-            unseen = unseen._replace(intercept=typical_intercept(unseen, [u, novelty], u_truth, u_labels))
-        return fit_log_odds([s], s_truth), unseen
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the fit on everything has its own warning
+            folds = folds_of(problem, n_splits, normalize=self.normalize_)
+            entries = [self._held_out_scores(problem, *fold) for fold in folds]
+        if not entries:
+            return
+        own, other = (np.vstack(part) for part in zip(*entries, strict=True))
+        odds = fit_log_odds(own[:, 1:], own[:, 0])
+        self.seen_odds_ = self.seen_odds_ if odds is None else odds
+        odds = fit_log_odds(other[:, 2:], other[:, 0])
+        if odds is not None:
+            intercept = typical_intercept(other[:, 2:] @ odds[:-1], other[:, 0], other[:, 1])
+            self.unseen_odds_ = np.append(odds[:-1], intercept)
 
     def _held_out_scores(
         self, problem: TrainingProblem, trained: NDArray[np.bool_], fitted: Any, scored: Any
-    ) -> _Scores:
+    ) -> tuple[Matrix, Matrix]:
+        """One row per entry: truth and score of trained labels; truth, label, score and maximum of the others."""
         T, M, R = problem.T, problem.seen, problem.relations
         order = np.concatenate([np.flatnonzero(trained), np.flatnonzero(~trained)])
-        taep, consensus = self._fit_parts(
-            problem._replace(
-                X=problem.X[fitted],
-                T=T[np.ix_(fitted, trained)],
-                seen=M[trained],
-                unseen=M[~trained],
-                relations=None if R is None else R[np.ix_(order, order)],
-            )
-        )
+        R = None if R is None else R[np.ix_(order, order)]
+        part = TrainingProblem(problem.X[fitted], T[np.ix_(fitted, trained)], M[trained], M[~trained], R)
+        taep, consensus = self._fit_parts(part)
         own = taep.decision_function(problem.X[scored], M[trained])
         other = consensus.decision_function(problem.X[scored], M[~trained]) + consensus.threshold_
-        novelty = np.broadcast_to(own.max(axis=1, keepdims=True), other.shape)
-        labels = np.broadcast_to(np.flatnonzero(~trained), other.shape)
-        own_truth, other_truth = T[np.ix_(scored, trained)], T[np.ix_(scored, ~trained)]
-        return _Scores(
-            own.ravel(), own_truth.ravel(), other.ravel(), novelty.ravel(), other_truth.ravel(), labels.ravel()
+        truth, shape = T[scored], other.shape
+        labels, surest = np.flatnonzero(~trained), own.max(axis=1, keepdims=True)
+        columns = truth[:, ~trained], np.broadcast_to(labels, shape), other, np.broadcast_to(surest, shape)
+        return (
+            np.column_stack([truth[:, trained].ravel(), own.ravel()]),
+            np.column_stack([column.ravel() for column in columns]),
         )
 
     def _margin_scores(self, X: Any, M: Matrix) -> Matrix:
-        X = self._powered(X)
-        scores = np.empty((X.shape[0], len(M)))
-        places = seen_places(M, self.embedded_)
-        known = places >= 0
+        X, places = self._powered(X), seen_places(M, self.embedded_)
+        scores, known = np.empty((X.shape[0], len(M))), places >= 0
         slope, intercept = self.seen_odds_
         scores[:, known] = slope * self.seen_part_._margin_scores(X, self.embedded_[places[known]]) + intercept
         if not known.all():
@@ -223,48 +160,37 @@ class Stacked(ZeroShotTagger):
             scores[:, ~known] = transferred - self._needed(X)[:, None]
         return scores
 
+    def _powered(self, X: Any) -> Any:
+        return signed_power(X, self.power_, normalize=self.normalize_)
+
     def _thresholds(self, X: Any) -> Matrix:
         return self._needed(self._powered(X))
 
     def _needed(self, powered: Any) -> Matrix:
-        """What the transferred score of a label that is not seen must exceed."""
+        """What ``a u(x, c)`` of a label that is not seen must exceed."""
         margins = self.seen_part_._margin_scores(powered, self.embedded_)
-        needed: Matrix = -self.unseen_odds_[1] * margins.max(axis=1) - self.unseen_odds_[2]
-        return needed
+        return np.asarray(-self.unseen_odds_[1] * margins.max(axis=1) - self.unseen_odds_[2])
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
         powered, place = self._powered(X), int(seen_places(M, self.embedded_)[0])
         if place < 0:
-            transferred: Matrix = self.unseen_odds_[0] * self.unseen_part_._seen_parts(powered, M)
-            return transferred
+            return np.asarray(self.unseen_odds_[0] * self.unseen_part_._seen_parts(powered, M))
         parts: Matrix = self.seen_odds_[0] * self.seen_part_._seen_parts(powered, self.embedded_[[place]])
         parts[place] += self._margin_scores(X, M)[0, 0] + self._needed(powered)[0] - parts.sum()
         return parts
 
 
-class _Scores(NamedTuple):
-    """Entries of one fold, flat: scores and truth of the trained labels, then of the held-out ones."""
-
-    seen: Matrix
-    seen_truth: NDArray[np.int8]
-    unseen: Matrix
-    novelty: Matrix
-    unseen_truth: NDArray[np.int8]
-    unseen_labels: NDArray[np.intp]
-
-
-def _as_array(odds: LogOdds) -> Matrix:
-    return np.append(odds.coefficients, odds.intercept)
-
-
-def _folds(X: Any, T: NDArray[np.int8], M: Matrix, n_splits: int, *, normalize: bool) -> Any:
-    """Yield which labels to train, and the rows of the images to fit and to score."""
+def folds_of(
+    problem: TrainingProblem, n_splits: int, *, normalize: bool
+) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.intp], NDArray[np.intp]]]:
+    """Yield which labels to train, and the rows of the images to fit and to score; no random number decides."""
+    X, T, M = problem.X, problem.T, problem.seen
     shown = T == 1
     n_splits = min(n_splits, T.shape[1], len(T))
-    n_groups = max(n_splits, -(-len(T) // MOST_SCORED))
     mean = gather(X, np.full((len(T), 1), 1.0 / len(T)), normalize=normalize)
-    of_image = groups(np.argsort(project(X, mean, normalize=normalize)[:, 0], kind="stable"), n_groups)
-    of_label = groups(np.lexsort([M @ M.mean(axis=0), shown.sum(axis=0)]), n_splits)
+    nearest_first = np.argsort(project(X, mean, normalize=normalize)[:, 0], kind="stable")
+    of_image = deal(nearest_first, max(n_splits, -(-len(T) // MOST_SCORED)))
+    of_label = deal(np.lexsort([M @ M.mean(axis=0), shown.sum(axis=0)]), n_splits)
     for held in range(n_splits):
         trained = of_label != held
         if not trained.any() or trained.all():
@@ -273,3 +199,56 @@ def _folds(X: Any, T: NDArray[np.int8], M: Matrix, n_splits: int, *, normalize: 
         fitted = np.flatnonzero((of_image != held) & useful & (T[:, trained] != 0).any(axis=1))
         if shown[np.ix_(fitted, trained)].any():
             yield trained, fitted, np.flatnonzero(of_image == held)
+
+
+def deal(order: NDArray[np.intp], n_groups: int) -> NDArray[np.intp]:
+    """Group of each item: items that follow each other in ``order`` go to different groups."""
+    group = np.empty(len(order), dtype=np.intp)
+    group[order] = np.arange(len(order)) % n_groups
+    return group
+
+
+def fit_log_odds(features: Matrix, targets: Matrix) -> Matrix | None:
+    """Minimise ``sum log(1 + exp(-t (<w, f> + b))) + PENALTY/2 |w|^2``, with ``w_0 >= LEAST_SLOPE``, ``w_j <= 0``.
+
+    Entries of target 0 are left out; None if the others are not of both kinds. Returns (w, b).
+    """
+    from scipy.optimize import minimize
+
+    F, t = features[targets != 0], targets[targets != 0]
+    if not (t > 0).any() or not (t < 0).any():
+        return None
+    # In units of their own spread the features make a well conditioned problem.
+    spread = np.where(F.std(axis=0) > 0.0, F.std(axis=0), 1.0)
+    Z = np.column_stack([F / spread, np.ones(len(F))])
+    penalty = np.append(PENALTY / spread**2, 0.0)
+
+    def objective(w: Matrix) -> tuple[float, Matrix]:
+        margins = t * (Z @ w)
+        loss = np.logaddexp(0.0, -margins).sum() + 0.5 * float(penalty @ (w * w))
+        return float(loss) / len(t), (Z.T @ (-t * expit(-margins)) + penalty * w) / len(t)
+
+    least = LEAST_SLOPE * spread[0]
+    bounds = [(least, None), *[(None, 0.0)] * (F.shape[1] - 1), (None, None)]
+    start = np.append(max(1.0, least), np.zeros(F.shape[1]))
+    options = {"maxiter": 1000, "ftol": 1e-15, "gtol": 1e-9}
+    solved = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return np.asarray(solved.x / np.append(spread, 1.0))
+
+
+def typical_intercept(scores: Matrix, targets: Matrix, labels: Matrix) -> float:
+    """Median over the labels of the intercept that makes the mean probability of a label its own rate.
+
+    The intercept of all entries together would follow the most frequent label.
+    """
+    from scipy.optimize import brentq
+
+    found = []
+    for label in np.unique(labels[targets != 0]):
+        s, shown = (values[(labels == label) & (targets != 0)] for values in (scores, targets == 1))
+        rate = (shown.sum() + 0.5) / (len(shown) + 1.0)  # neither 0 nor 1
+        level = np.log(rate / (1.0 - rate))
+        # The root lies between these two; the slack is for rounding, when all scores are alike.
+        ends = level - s.max() - 1e-6, level - s.min() + 1e-6
+        found.append(brentq(lambda b, s=s, rate=rate: expit(s + b).mean() - rate, *ends))
+    return float(np.median(found))

@@ -7,32 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-
-from unseen.images.backbones import Backbone
-from unseen.images.imagenet import backbone_knowledge
-
-__all__ = ["check_notes", "class_attributes", "damaged", "digest", "equal"]
+__all__ = ["check_notes", "damaged", "digest"]
 
 _NOTES = (
     "backbone", "fingerprint", "vectors", "inputs", "training", "training_rows", "training_images", "made_again",
 )  # fmt: skip
-
-
-def class_attributes(backbone: Backbone, vectors: str) -> dict[str, Any]:
-    """What a tagger keeps of the names of a backbone's classes: the same for every model, and large."""
-    if backbone.class_names is None:
-        return {}
-    known = backbone_knowledge(backbone, vectors)
-    ready = vars(known.without_training({"any": known.class_vectors.vectors[0]}))
-    return {name: ready[name] for name in ("class_vectors_", "kind_vectors_", "membership_")}
-
-
-def equal(a: Any, b: Any) -> bool:
-    if sp.issparse(a) or sp.issparse(b):
-        return sp.issparse(a) and sp.issparse(b) and a.shape == b.shape and not (a != b).nnz
-    return np.shape(a) == np.shape(b) and np.allclose(a, b, atol=1e-6)
 
 
 def check_notes(notes: dict[str, Any], path: Path) -> None:

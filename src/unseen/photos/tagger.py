@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +17,14 @@ from numpy.typing import NDArray
 from unseen import model_file as persistence
 from unseen.base import Tag, ZeroShotTagger
 from unseen.ensembles import Combination
+from unseen.explanation import Explanation
 from unseen.images.backbones import Backbone, open_backbone
 from unseen.images.features import FeatureSet, describe_each, open_features
 from unseen.images.reading import find_images
 from unseen.labels.encoders import with_absolute_path
 from unseen.labels.names import everyday_labels, label_key, merge_names
 from unseen.labels.space import LabelSpace
-from unseen.photos._files import check_notes, class_attributes, damaged, digest, equal
+from unseen.photos._files import check_notes, damaged, digest
 from unseen.taep import TAEP
 from unseen.validation import check_count, check_names
 
@@ -161,10 +161,7 @@ class PhotoTagger:
                 f"model: {str(path)!r} was fitted on features of another {backbone.name!r} (other weights or "
                 f"another preparation of photos). Fit it again on features of this one."
             )
-        made = class_attributes(backbone, notes["vectors"]) if notes["made_again"] else {}
         try:
-            for name, kind in notes["made_again"].items():
-                setattr(tagger, name, made[kind])
             model = cls(
                 tagger, backbone, notes["vectors"], inputs=notes["inputs"], training=notes["training"],
                 training_rows=notes["training_rows"],
@@ -186,13 +183,6 @@ class PhotoTagger:
             Where to; an existing file is replaced. ``ZeroShotTagger.load`` reads the tagger alone, unless the
             vectors of the backbone's classes are left out, as they are where they can be made again.
         """
-        twin, missing = copy.copy(self.tagger), {}
-        made = class_attributes(self.backbone, self.vectors) if "logits" in self.inputs else {}
-        for name, value in vars(self.tagger).items():
-            kind = name.rpartition("__")[-1]
-            if kind in made and equal(value, made[kind]):
-                delattr(twin, name)
-                missing[name] = kind
         if self._training_images is None and self.training is not None:
             self._training_images = digest(self._training_paths(open_features(self.training)))
         notes = {
@@ -203,9 +193,9 @@ class PhotoTagger:
             "training": None if self.training is None else str(self.training),
             "training_rows": None if self.training_rows is None else self.training_rows.tolist(),
             "training_images": self._training_images,
-            "made_again": missing,
+            "made_again": {},
         }
-        persistence.save(twin, Path(fspath(path)), {"photos": notes})
+        persistence.save(self.tagger, Path(fspath(path)), {"photos": notes})
 
     def tag(
         self,
@@ -319,29 +309,10 @@ class PhotoTagger:
                 yield PhotoTags(path, () if outputs is None else tuple(next(tags)), problem)
 
     def _explain(self, x: NDArray[Any], label: dict[str, Any]) -> PhotoExplanation:
-        why: Any = self.tagger.explain(x, label)
+        why = self.tagger.explain(x, label)
         images, no_images = self._speakers(x, label)
-        if not isinstance(self.tagger, Combination):
-            seen, start = _by_labels(why), getattr(why, "offset", 0.0)
-            shares = getattr(why, "shares", ())
-            return PhotoExplanation(why.label, why.score, (), start, seen, shares, images, no_images)
-        parts = (
-            Tag("annotations", why.first),
-            Tag("backbone classes", why.second),
-            Tag("threshold", why.offset),
-        )
-        scale, start = why.scales[0], why.starts[0]
-        own = why.why_first
-        return PhotoExplanation(
-            label=why.label,
-            score=why.score,
-            parts=parts,
-            start=start + scale * getattr(own, "offset", 0.0),
-            seen_labels=_scaled(_by_labels(own), scale) or (),
-            classes=getattr(why.why_second, "shares", ()),
-            images=_scaled(images, scale),
-            no_images=no_images,
-        )
+        labels, classes = _of_kind(why, "label"), _of_kind(why, "class")
+        return PhotoExplanation(why.label, why.score, (), why.offset, labels, classes, images, no_images)
 
     def _speakers(self, x: NDArray[Any], label: dict[str, Any]) -> tuple[tuple[Tag, ...] | None, str]:
         """Training images and their contributions, in the learned tagger's units; or why they are not known."""
@@ -356,14 +327,13 @@ class PhotoTagger:
         paths = self._training_paths(features)
         if not self.knows_training_images(features):
             return None, f"the training features {str(self.training)!r} have changed since"
-        ((name, vector),) = label.items()
-        own = {name: vector[: len(learned.label_center_)]}
         X = features.X if self.training_rows is None else features.X[self.training_rows]
         try:
-            why = learned.explain(x[:, : learned.n_features_in_], own, X)
+            tagger: Any = self.tagger
+            why = tagger.explain(x, label, X)
         except ValueError:  # contributions that do not sum to the score
             return None, f"the training features {str(self.training)!r} have changed since"
-        return tuple(Tag(paths[int(part.name)], part.value) for part in why.parts), ""
+        return tuple(Tag(paths[int(part.name)], part.score) for part in _of_kind(why, "image")), ""
 
     def knows_training_images(self, features: FeatureSet) -> bool:
         """Whether features are still those that the model was fitted on: the same images in the same rows.
@@ -420,9 +390,5 @@ def stack_inputs(inputs: Sequence[str], features: NDArray[Any], logits: NDArray[
     return np.asarray(parts[0]) if len(parts) == 1 else np.hstack(parts)
 
 
-def _by_labels(why: Any) -> tuple[Tag, ...]:
-    return tuple(Tag(part.name, part.value) for part in getattr(why, "parts", ()) if part.kind == "label")
-
-
-def _scaled(parts: Sequence[Tag] | None, scale: float) -> tuple[Tag, ...] | None:
-    return None if parts is None else tuple(Tag(part.name, scale * part.score) for part in parts)
+def _of_kind(why: Explanation, kind: str) -> tuple[Tag, ...]:
+    return tuple(Tag(part.name, part.value) for part in why.parts if part.kind == kind)
