@@ -35,10 +35,8 @@ from unseen.experiment.paper_tables import printed
 from benchmarks.voc2007 import read_voc2007
 from unseen import TAEP, LabelSpace
 from unseen.baselines import DeViSE
-from unseen.baselines._linear import signed_power
 from unseen.ensembles import Consensus, Stacked
-from unseen.ensembles._neighbours import Looks, nearest
-from unseen.ensembles.consensus import neighborhood_size
+from unseen.ensembles.consensus import nearest, neighborhood_size
 from unseen.evaluation import metrics
 from unseen.evaluation.protocol import (
     alternating_split,
@@ -55,7 +53,7 @@ TRAINED_OF_TEN = (5, 7)
 TOP = {5: 2, 3: 1}  # predicted of so many held-out labels: about as many of them as 3 of 10
 BETAS = (0.3, 1.0, 3.0)
 CHOSEN = "GloVe + USE + MiniLM"
-READINGS = ("likeness", "combination", "company")
+ESTIMATES = ("similarity", "combination", "co-occurrence")
 
 
 @dataclass
@@ -189,14 +187,14 @@ def held_out_scores(problem: Problem, fold: Fold) -> Iterator[tuple[str, Any]]:
     for temperature in (0.5, 1.0, np.inf):
         name = "no correction for crowding" if np.isinf(temperature) else f"temperature {temperature:g}"
         yield f"  {name}", fit.scores(V, temperature=temperature)
-    for left_out in READINGS:
-        kept = [reading for reading in READINGS if reading != left_out]
+    for left_out in ESTIMATES:
+        kept = [estimate for estimate in ESTIMATES if estimate != left_out]
         yield f"  without {left_out}", fit.scores(V, kept)
-    yield "  company by the classifiers of COSTA", fit.scores(V, ["likeness", "combination", "classifiers"])
+    yield "  co-occurrence by classifiers", fit.scores(V, ["similarity", "combination", "classifiers"])
     for source in ("GloVe", "GloVe + USE", CHOSEN):
         yield (
-            f"likeness alone (LabelMeanTransfer), {source}",
-            fit.scores(problem.vectors[source], ["likeness"], steps=0, temperature=np.inf),
+            f"similarity alone (LabelMeanTransfer), {source}",
+            fit.scores(problem.vectors[source], ["similarity"], steps=0, temperature=np.inf),
         )
 
 
@@ -207,26 +205,26 @@ def fitted(problem: Problem, fold: Fold, model, V, *, related: bool = True):
 
 
 class Fitted:
-    """What one `Consensus` would give with other label vectors, fewer readings or other parameters.
+    """What one `Consensus` would give with other label vectors, fewer estimates or other parameters.
 
-    Neither the evidence for the trained labels, nor the shares by relations, nor looks depend on these.
+    Neither the evidence for the trained labels, nor the shares by relations, nor coordinates depend on these.
     """
 
     def __init__(self, model: Consensus, problem: Problem, fold: Fold) -> None:
         self.model, self.fold, X = model, fold, problem.X[fold.score]
         self.shown: Any = problem.Y[np.ix_(fold.train, fold.A)] == 1
         self.neighbors: dict[float, Any] = {}
-        X = signed_power(X, model.power_, normalize=True)
-        self.looks = Looks(model.look_directions_, model.look_middle_)(X, normalize=True)
-        self.evidence = model._evidence(X), model._kept()
+        X = model._powered(X)
+        self.coordinates = model._coordinates(X)
+        self.evidence = model._evidence(X), (model.kept_evidence_, model.kept_odds_)
 
     def scores(
-        self, V, readings=READINGS, *, steps: int = 3, neighborhood: float = 0.35, temperature: float = 0.7
+        self, V, estimates=ESTIMATES, *, steps: int = 3, neighborhood: float = 0.35, temperature: float = 0.7
     ):
         """Scores of the held-out labels, step by step as in the docstring of `Consensus`."""
         self.model.embedded_ = np.vstack([V[self.fold.A], V[self.fold.B]])
-        of_images, of_kept = (self._readings(*part, V[self.fold.B]) for part in self.evidence)
-        parts = [standardised(of_images[reading], of_kept[reading]) for reading in readings]
+        of_images, of_kept = (self._estimates(*part, V[self.fold.B]) for part in self.evidence)
+        parts = [standardised(of_images[estimate], of_kept[estimate]) for estimate in estimates]
         total, kept = (sum(part) for part in zip(*parts, strict=True))
         alike, among = self._alike(neighborhood)
         for _ in range(steps):
@@ -236,17 +234,16 @@ class Fitted:
             return total
         return total - temperature * np.log(np.exp(kept / temperature).mean(axis=0))
 
-    def _readings(self, z, o, M):
-        found = dict(zip(READINGS, self.model._readings(z, o, M), strict=True))
-        _, _, shares = self.model._weights(M)
-        return found | {"classifiers": o @ shares.T}
+    def _estimates(self, z, o, M):
+        found = dict(zip(ESTIMATES, self.model._estimates(z, o, M), strict=True))
+        return found | {"classifiers": o @ self.model._label_shares(M).T}
 
     def _alike(self, neighborhood: float):
         if neighborhood not in self.neighbors:
-            kept, n_neighbors = self.model.kept_looks_, neighborhood_size(self.shown, neighborhood)
+            kept, n_neighbors = self.model.kept_coordinates_, neighborhood_size(self.shown, neighborhood)
             self.neighbors[neighborhood] = (
-                nearest(self.looks, kept, n_neighbors),
-                nearest(kept, kept, n_neighbors, themselves=True),
+                nearest(self.coordinates, kept, n_neighbors),
+                nearest(kept, kept, n_neighbors, others=True),
             )
         return self.neighbors[neighborhood]
 

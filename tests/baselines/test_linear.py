@@ -93,7 +93,7 @@ def test_the_ridge_solver_solves_its_system(data, relative):
 
 
 def test_a_penalty_lost_in_rounding_is_refused():
-    with pytest.raises(ValueError, match="^gamma: "):
+    with pytest.raises(ValueError, match=r"^gamma: "):
         ESZSL(gamma=1e-9, normalize=False).fit(np.full((8, 2), 1e9), np.eye(8)[:, :3])
 
 
@@ -152,5 +152,5 @@ def test_columns_that_never_vary_leave_finite_scores(data, method):
     ],
 )
 def test_parameters_are_checked(data, method, name, value):
-    with pytest.raises(ValueError, match=f"^{name}: "):
+    with pytest.raises(ValueError, match=rf"^{name}: "):
         fitted(method(**{name: value}), data)

@@ -203,7 +203,7 @@ class TestFast0Tag:
 
     def test_without_torch_the_network_says_what_to_install(self, data, monkeypatch):
         monkeypatch.setitem(sys.modules, "torch", None)
-        with pytest.raises(ImportError, match="^mapping: "):
+        with pytest.raises(ImportError, match=r"^mapping: "):
             fitted(Fast0Tag("network"), data)
 
 

@@ -157,7 +157,7 @@ class TestDMP:
         monkeypatch.setattr(dmp, "MOST_SUBSETS", 77)
         assert model.predict_subset(data.X_test, max_size=1).shape == (20, 12)
         for size in (0, 2):
-            with pytest.raises(ValueError, match="^max_size: "):
+            with pytest.raises(ValueError, match=r"^max_size: "):
                 model.predict_subset(data.X_test, max_size=size)
 
 
@@ -199,9 +199,9 @@ class TestCosine:
         model = fitted(Cosine(center=center), same_space)
         expected = unit(same_space.X_test) @ embedded(model).T
         np.testing.assert_allclose(raw_scores(model, same_space.X_test), expected, atol=1e-12)
-        with pytest.raises(ValueError, match="^explain: "):
+        with pytest.raises(ValueError, match=r"^explain: "):
             model.explain(same_space.X_test[0], model.label_names_[0])
 
     def test_spaces_of_different_dimensions_are_refused(self, data):
-        with pytest.raises(ValueError, match="^seen: "):
+        with pytest.raises(ValueError, match=r"^seen: "):
             fitted(Cosine(), data)

@@ -167,7 +167,7 @@ def test_no_annotated_image_is_needed_to_rank_labels(estimator, data, X, X_test)
     even = fitted(clone(estimator).set_params(smoothing=1.0, cooccurrence=0.0, regression=0.0), data, X=X)
     raw = raw_scores(even, X_test, "unseen")
     np.testing.assert_allclose(untrained.decision_function(X_test), raw - np.log(2.0), atol=1e-10)
-    with pytest.raises(ValueError, match="^lift: "):
+    with pytest.raises(ValueError, match=r"^lift: "):
         untrained.without_training(data.unseen_labels, lift=0.0)
 
 
@@ -189,7 +189,7 @@ def test_columns_in_another_order_than_the_classes_are_refused():
     logits = pd.DataFrame(np.eye(3) * 4.0, columns=["a", "b", "c"])
     classes = dict(zip("abc", np.eye(3), strict=True))
     BackboneKnowledge(classes).fit(logits, np.eye(3), np.eye(3))
-    with pytest.raises(ValueError, match="^X: "):
+    with pytest.raises(ValueError, match=r"^X: "):
         BackboneKnowledge(classes).fit(logits[["c", "b", "a"]], np.eye(3), np.eye(3))
 
 
@@ -197,7 +197,7 @@ def test_probabilities_are_refused(data):
     probabilities = softmax(data.X_train[:, 25:], axis=1)
     model = BackboneKnowledge(CLASSES).without_training(data.seen_labels)
     for use in (model.decision_function, lambda X: fitted(model, data, X=X)):
-        with pytest.raises(ValueError, match="^X: its rows are probabilities"):
+        with pytest.raises(ValueError, match=r"^X: its rows are probabilities"):
             use(probabilities)
 
 
@@ -221,10 +221,10 @@ def test_probabilities_are_refused(data):
     ],
 )
 def test_bad_parameters_are_refused(data, changed, argument):
-    with pytest.raises(ValueError, match=f"^{argument}: "):
+    with pytest.raises(ValueError, match=rf"^{argument}: "):
         fitted(BackboneKnowledge(CLASSES).set_params(**changed), data, X=data.X_train[:, 25:])
 
 
 def test_labels_need_vectors(data):
-    with pytest.raises(ValueError, match="^seen: "):
+    with pytest.raises(ValueError, match=r"^seen: "):
         BackboneKnowledge(CLASSES).fit(data.X_train[:, 25:], data.Y_train[:, data.seen])

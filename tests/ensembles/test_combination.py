@@ -94,7 +94,7 @@ def test_training_images_take_the_place_of_labels(data):
 
 def test_a_tagger_that_explains_nothing_is_named(data):
     model = Combination(ESZSL(), Cosine(), 38).fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels)
-    with pytest.raises(ValueError, match="^explain: Cosine "):
+    with pytest.raises(ValueError, match=r"^explain: Cosine "):
         model.explain(data.X_test[0], data.seen_labels.names[0])
 
 
@@ -158,5 +158,5 @@ def test_without_label_vectors_two_taggers_of_annotations_do(data):
     ],
 )
 def test_bad_parameters_are_refused(data, changed, argument):
-    with pytest.raises(ValueError, match=f"^{argument}: "):
+    with pytest.raises(ValueError, match=rf"^{argument}: "):
         fitted(clone(WITH_BACKBONE).set_params(**changed), data)

@@ -109,7 +109,7 @@ class TestCalibration:
             assert not (~Y[rows][:, trained].any(axis=1) & Y[rows].any(axis=1)).any()
 
     def test_the_number_of_folds_is_checked(self, data):
-        with pytest.raises(ValueError, match="^n_splits: "):
+        with pytest.raises(ValueError, match=r"^n_splits: "):
             fitted(Stacked(n_splits=1), data)
 
 
