@@ -30,7 +30,6 @@ from rich.progress import track
 from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
-from unseen.experiment.paper_tables import printed
 
 from benchmarks.voc2007 import read_voc2007
 from unseen import TAEP, LabelSpace
@@ -45,6 +44,7 @@ from unseen.evaluation.protocol import (
     training_view,
     zero_shot_view,
 )
+from unseen.experiment.tables import PRINTED
 from unseen.labels.names import VOC_WORDS
 from unseen.labels.relations import relate
 
@@ -306,7 +306,7 @@ def test_table(found, features: str) -> Table:
     rows = {"Stacked": found}
     for method in ("TAEP-C", "TAEP-H", "TAEP", "DMP", "Fast0Tag", "LatEm-M", "ConSE"):
         views = ("zero-shot", "generalized")
-        rows[f"{method} (the paper, VGG19)"] = tuple(printed(view, "voc2007", method) for view in views)
+        rows[f"{method} (the paper, VGG19)"] = tuple(PRINTED[view, "voc2007", method] for view in views)
     for row, pair in rows.items():
         table.add_row(row, *(" / ".join(f"{100 * figure:.2f}" for figure in summary) for summary in pair))
     return table

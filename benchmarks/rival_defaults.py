@@ -19,7 +19,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from benchmarks.voc2007 import read_voc2007
-from unseen import make_tagged_scenes, rivals
+from unseen import baselines, make_tagged_scenes
 from unseen.evaluation.protocol import alternating_split, training_view
 from unseen.evaluation.search import class_holdout_search
 
@@ -27,23 +27,23 @@ FEATURES = ("resnet50", "efficientnet_lite0")
 SHOWN = 12  # settings of a method, the best first
 
 GRIDS = {
-    "ConSE": (rivals.ConSE(), {"C": [0.1, 1.0, 10.0], "n_top": [3, 10]}),
-    "COSTA": (rivals.COSTA(), {"C": [0.1, 1.0, 10.0], "temperature": [0.1, 0.3]}),
+    "ConSE": (baselines.ConSE(), {"C": [0.1, 1.0, 10.0], "n_top": [3, 10]}),
+    "COSTA": (baselines.COSTA(), {"C": [0.1, 1.0, 10.0], "temperature": [0.1, 0.3]}),
     "LabelPropagation": (
-        rivals.LabelPropagation(),
+        baselines.LabelPropagation(),
         {"C": [1.0, 10.0], "alpha": [0.5, 0.9], "temperature": [0.1, 0.3]},
     ),
-    "DMP": (rivals.DMP(), {"alpha": [0.1, 1.0, 10.0, 100.0, 1000.0]}),
-    "ESZSL": (rivals.ESZSL(), {"gamma": [0.1, 1.0, 10.0, 100.0, 1000.0], "lam": [0.1, 1.0, 10.0]}),
-    "Fast0Tag": (rivals.Fast0Tag(), {"alpha": [0.01, 0.1, 1.0], "ridge": [1e-3, 3e-3, 1e-2, 3e-2, 1e-1]}),
+    "DMP": (baselines.DMP(), {"alpha": [0.1, 1.0, 10.0, 100.0, 1000.0]}),
+    "ESZSL": (baselines.ESZSL(), {"gamma": [0.1, 1.0, 10.0, 100.0, 1000.0], "lam": [0.1, 1.0, 10.0]}),
+    "Fast0Tag": (baselines.Fast0Tag(), {"alpha": [0.01, 0.1, 1.0], "ridge": [1e-3, 3e-3, 1e-2, 3e-2, 1e-1]}),
     "DeViSE": (
-        rivals.DeViSE(),
+        baselines.DeViSE(),
         {"alpha": [1e-2, 1e-3, 1e-4], "max_iter": [10, 30], "pairs": ["all", "worst"]},
     ),
-    "LatEm": (rivals.LatEm(), {"alpha": [1e-2, 1e-3], "max_iter": [10, 30], "n_maps": [2, 4]}),
+    "LatEm": (baselines.LatEm(), {"alpha": [1e-2, 1e-3], "max_iter": [10, 30], "n_maps": [2, 4]}),
     "Fast0Tag network": (
-        rivals.Fast0Tag("network"),
-        {"n_epochs": [3, 5, 10, 20], "learning_rate": [1e-3]},
+        baselines.Fast0Tag("network"),
+        {"n_epochs": [3, 5, 10, 20]},
     ),
 }  # fmt: skip
 

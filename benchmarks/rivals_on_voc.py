@@ -24,10 +24,9 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
-from unseen.experiment.paper_tables import printed
 
 from benchmarks.voc2007 import read_voc2007
-from unseen import TAEP, rivals
+from unseen import TAEP, baselines, ensembles
 from unseen.evaluation.metrics import top_k
 from unseen.evaluation.protocol import (
     alternating_split,
@@ -37,6 +36,7 @@ from unseen.evaluation.protocol import (
     zero_shot_view,
 )
 from unseen.evaluation.search import class_holdout_search
+from unseen.experiment.tables import PRINTED
 from unseen.labels.relations import relate
 
 TAEP_GRID = {"rank": [3, 5, 10], "beta": [1.0, 3.0, 10.0], "gamma": [0.0, 0.1]}
@@ -50,17 +50,17 @@ def methods():
     yield "TAEP", TAEP(tol=1e-2), TAEP_GRID, None
     yield "TAEP-C", TAEP(tol=1e-2), {**TAEP_GRID, "lam": LAMBDAS}, "counts"
     yield "TAEP-H", TAEP(tol=1e-2), {**TAEP_GRID, "lam": LAMBDAS}, "wordnet"
-    yield "ConSE", rivals.ConSE(), {"n_top": [3, 10], "C": [0.1, 1.0, 10.0]}, None
-    yield "LatEm", rivals.LatEm(), {"n_maps": [2, 4], "alpha": [1e-2, 1e-3, 1e-4]}, None
-    yield "DMP", rivals.DMP(), {"alpha": [0.1, 1.0, 10.0, 100.0]}, None
-    yield "Fast0Tag", rivals.Fast0Tag(), {"ridge": [1e-3, 3e-3, 1e-2, 3e-2], "alpha": [0.1, 1.0]}, None
-    yield "ESZSL", rivals.ESZSL(), {"gamma": [0.1, 1.0, 10.0], "lam": [1.0, 10.0, 100.0]}, None
-    yield "DeViSE", rivals.DeViSE(), {"alpha": [1e-2, 1e-3, 1e-4], "pairs": ["all", "worst"]}, None
-    yield "COSTA", rivals.COSTA(), {"C": [0.1, 1.0, 10.0]}, "counts"
-    yield "LabelMeanTransfer", rivals.LabelMeanTransfer(), {}, None
-    yield "Consensus", rivals.Consensus(), {}, "counts"
-    yield "Stacked", rivals.Stacked(tol=1e-2), {}, "counts"
-    yield "LabelPropagation", rivals.LabelPropagation(), {"alpha": [0.5, 0.9], "C": [0.1, 1.0]}, "counts"
+    yield "ConSE", baselines.ConSE(), {"n_top": [3, 10], "C": [0.1, 1.0, 10.0]}, None
+    yield "LatEm", baselines.LatEm(), {"n_maps": [2, 4], "alpha": [1e-2, 1e-3, 1e-4]}, None
+    yield "DMP", baselines.DMP(), {"alpha": [0.1, 1.0, 10.0, 100.0]}, None
+    yield "Fast0Tag", baselines.Fast0Tag(), {"ridge": [1e-3, 3e-3, 1e-2, 3e-2], "alpha": [0.1, 1.0]}, None
+    yield "ESZSL", baselines.ESZSL(), {"gamma": [0.1, 1.0, 10.0], "lam": [1.0, 10.0, 100.0]}, None
+    yield "DeViSE", baselines.DeViSE(), {"alpha": [1e-2, 1e-3, 1e-4], "pairs": ["all", "worst"]}, None
+    yield "COSTA", baselines.COSTA(), {"C": [0.1, 1.0, 10.0]}, "counts"
+    yield "LabelMeanTransfer", ensembles.LabelMeanTransfer(), {}, None
+    yield "Consensus", ensembles.Consensus(), {}, "counts"
+    yield "Stacked", ensembles.Stacked(tol=1e-2), {}, "counts"
+    yield "LabelPropagation", baselines.LabelPropagation(), {"alpha": [0.5, 0.9], "C": [0.1, 1.0]}, "counts"
 
 
 def main() -> None:
@@ -120,7 +120,8 @@ def main() -> None:
 def _printed(method: str) -> list[list[float]] | None:
     """ZSL and GZSL figures of the paper in per cent (VGG19 features), or None."""
     found = [
-        printed(protocol, "voc2007", IN_THE_PAPER.get(method, method)) for protocol in ("zero-shot", "generalized")
+        PRINTED.get((protocol, "voc2007", IN_THE_PAPER.get(method, method)))
+        for protocol in ("zero-shot", "generalized")
     ]
     return None if found[0] is None else [[100.0 * value for value in summary] for summary in found]
 

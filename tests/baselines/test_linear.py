@@ -143,7 +143,6 @@ def test_columns_that_never_vary_leave_finite_scores(data, method):
         (DeViSE, "alpha", -1.0),
         (DeViSE, "learning_rate", 0),
         (DeViSE, "max_iter", 0),
-        (DeViSE, "random_state", "x"),
         (Fast0Tag, "mapping", "quadratic"),
         (Fast0Tag, "alpha", 0),
         (Fast0Tag, "ridge", -1.0),
