@@ -5,11 +5,10 @@ round every part k ascends, from a common V, on the model
 
     ``<dPsi, T> - beta <V, dV_k> - sigma beta/2 |dV_k|^2``,   ``dV_k = X_k' dPsi_k A / beta``,
 
-which is the common dual but for the products of different parts, for which ``sigma`` stands. It is the same row
-problem with ``beta / sigma`` in place of beta, so the same ascent solves it: its V moves by ``sigma dV_k``. With
-``sigma`` the number of parts the sum of all moves never overshoots, but where parts pull in opposite directions it
-creeps. So a part goes on along the way it took since the round before (Nesterov's momentum), as far as the caps
-allow.
+which is the common dual but for the products of different parts, for which ``sigma`` stands. It is the row problem
+with ``beta / sigma`` in place of beta, so the same ascent solves it: its V moves by ``sigma dV_k``. With ``sigma``
+the number of parts the sum of all moves never overshoots, but where parts pull in opposite directions it creeps.
+So a part goes on along the way it took since the round before (Nesterov's momentum), as far as the caps allow.
 
 Each step is a Dask task without side effects, and the client receives only summary statistics: when a worker is
 lost, Dask repeats the tasks whose results it held. The client copies the duals every `CHECKPOINT_EVERY` rounds, so
@@ -18,7 +17,7 @@ that no more than these rounds are repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import pairwise
@@ -87,7 +86,7 @@ def spread(X: Any, Y: Any, *, normalize: bool, part_size: int, weights: Any = No
     weights = np.ones(n_images) if weights is None else weights
     # Parts follow from the data and the parameter alone: workers come and go.
     edges = np.linspace(0, n_images, -(-n_images // part_size) + 1).astype(int)
-    dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+    sizes, dtype = np.diff(edges).tolist(), np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
     # Parts of a matrix of this machine go to the workers in turn; those of Dask stay where Dask puts them.
     workers = [None] if is_dask(X) else list(client.nthreads())
     blocks = zip(*(_cut(client, array, edges) for array in (X, T, weights)), strict=True)
@@ -103,8 +102,7 @@ def spread(X: Any, Y: Any, *, normalize: bool, part_size: int, weights: Any = No
         check_targets(np.zeros((1, 1)), "Y")  # raises: there is nothing to learn
     holders = client.who_has(futures)
     homes = [min(holders[future.key], default=None) for future in futures]
-    sizes, n_seen = np.diff(edges).tolist(), annotations.T.shape[1]
-    return Parts(client, futures, homes, sizes, X.shape, n_seen, dtype, *sums), annotations
+    return Parts(client, futures, homes, sizes, X.shape, annotations.T.shape[1], dtype, *sums), annotations
 
 
 def _targets(Y: Any, n_images: int) -> tuple[Any, Annotations]:
@@ -139,11 +137,11 @@ def _submit(client: Any, home: str | None, function: Callable[..., Any], *argume
 def make_part(X: Any, T: Any, weights: Any, first: int, normalize: bool, dtype: np.dtype[Any]) -> TrainingImages:
     """Validate the images of one part, the first of which is row ``first``."""
     try:
-        X = check_array(X, accept_sparse="csr", dtype=dtype, order="C", input_name="X")
-        X = sp.csr_array(X, copy=True) if sp.issparse(X) else _writeable(X)
+        X = check_array(X, accept_sparse="csr", dtype=dtype, order="C", input_name="X", copy=sp.issparse(X))
         if sp.issparse(X):
             X.sum_duplicates()
-        return TrainingImages(Rows(X, row_scale(X, normalize)), _writeable(T), weights)
+        rows = Rows(sp.csr_array(X) if sp.issparse(X) else _writeable(X), row_scale(X, normalize))
+        return TrainingImages(rows, _writeable(T), weights)
     except ValueError as error:
         raise ValueError(f"{error} (In the part that begins at row {first}.)") from None
 
@@ -188,8 +186,7 @@ class ClusterDual(DualProblem):
 
     def moments(self) -> tuple[float, Matrix]:  # noqa: D102
         shares = self._each(moments, self._parts.futures, self._rounds, common=(self._step,))
-        gain, sums = self._one(add_all, self._narrowed(shares)).result()
-        return gain, sums
+        return self._one(add_all, self._narrowed(shares)).result()  # type: ignore[no-any-return]
 
     def tocsr(self) -> sp.csr_array:  # noqa: D102
         return sp.csr_array(sp.vstack([psi for psi, _ in self._copies()], format="csr"))
@@ -229,12 +226,10 @@ class ClusterDual(DualProblem):
     def _one(self, function: Callable[..., Any], *arguments: Any) -> Future:
         return _submit(self._parts.client, None, function, *arguments)
 
-    def _each(
-        self, function: Callable[..., Any], *by_part: Sequence[Any], common: tuple[Any, ...] = ()
-    ) -> list[Future]:
+    def _each(self, function: Callable[..., Any], *by_part: Any, common: tuple[Any, ...] = ()) -> list[Future]:
         """One task per part, on its worker, of what belongs to it and of what is common to all."""
-        client, homes = self._parts.client, self._parts.homes
-        return [_submit(client, home, function, *own, *common) for home, *own in zip(homes, *by_part, strict=True)]
+        by_home = zip(self._parts.homes, *by_part, strict=True)
+        return [_submit(self._parts.client, home, function, *own, *common) for home, *own in by_home]
 
     def _narrowed(self, terms: list[Future]) -> list[Future]:
         """Add tuples in a tree until few are left."""

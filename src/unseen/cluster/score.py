@@ -1,10 +1,8 @@
-"""Images in the partitions of a Dask array or data frame, and scoring partition by partition.
-
-Dask is an extra: it is imported only where one of its collections, or ``engine="dask"``, asks for it.
-"""
+"""Scoring a Dask array or data frame partition by partition; the client of the current cluster."""
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -12,22 +10,16 @@ import numpy as np
 
 
 def is_dask(values: Any) -> bool:
-    """Whether this is a Dask array or data frame."""
-    if not hasattr(values, "__dask_graph__"):
-        return False
-    try:
-        from dask.base import is_dask_collection
-    except ImportError:
-        return False
-    # Other classes have the method too and may hold no Dask, for example an xarray of NumPy.
-    return bool(is_dask_collection(values))
+    """Whether this is a Dask array or data frame; an xarray of NumPy, which has the method too, is not."""
+    dask = sys.modules.get("dask.base")
+    return hasattr(values, "__dask_graph__") and dask is not None and bool(dask.is_dask_collection(values))
 
 
 def current_client() -> Any:
     """The client of the cluster to work on.
 
-    A task of that cluster that calls this gives its thread back, for good: it is going to wait for other tasks,
-    and if all threads did so these would never run.
+    A task of that cluster that calls this gives its thread back: it is going to wait for other tasks, and if all
+    threads did so these would never run.
     """
     try:
         from distributed import get_client, get_worker, secede
@@ -63,10 +55,7 @@ def known_rows(values: Any, name: str) -> Any:
 
 
 def over_partitions(model: Any, method: str, X: Any, **options: Any) -> Any:
-    """Results of a scoring method, one partition at a time, when they are computed.
-
-    A Dask array; for "tag" a bag with one item per image.
-    """
+    """Results of a scoring method as a Dask array; for "tag", as a bag with one item per image."""
     import dask.array as da
     import dask.bag as db
     from dask.delayed import delayed
