@@ -357,14 +357,12 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
 
     def _by_partition(self, method: str, X: Any, **options: Any) -> Any:
         """Result of a scoring method for the images of a Dask collection."""
-        from unseen.cluster.score import over_partitions, tags_by_partition
+        from unseen.cluster.score import over_partitions
 
         check_is_fitted(self)
         scorer = copy(self)  # which is sent to the workers
         for name in self._not_for_scores:
             scorer.__dict__.pop(name, None)
-        if method == "tag":
-            return tags_by_partition(scorer, X, **options)
         return over_partitions(scorer, method, X, **options)
 
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:

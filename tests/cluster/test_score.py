@@ -1,46 +1,63 @@
-"""What is taken for Dask's, and what is said to do without a cluster."""
+"""Scores of Dask collections, what counts as one, and the messages without a cluster."""
 
 import sys
+from types import SimpleNamespace
 
+import dask.array as da
+import distributed
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
-from unseen import TAEP
+from unseen import TAEP, make_tagged_scenes
+from unseen.baselines import ESZSL
 from unseen.cluster.score import is_dask
 
 
-class Wrapped:
-    """As an xarray: it can hold a Dask array, or another."""
-
-    def __init__(self, graph):
-        self._graph = graph
-
-    def __dask_graph__(self):
-        return self._graph
+def test_what_holds_a_dask_graph_is_of_dask():
+    X, like_xarray = da.ones((4, 2), chunks=2), SimpleNamespace(__dask_graph__=lambda: None)
+    assert [is_dask(x) for x in (X, X.compute(), like_xarray)] == [True, False, False]
 
 
-@pytest.mark.parametrize(("graph", "is_lazy"), [(None, False), ({"x": 1}, True)])
-def test_what_holds_no_dask_graph_is_not_of_dask(graph, is_lazy):
-    pytest.importorskip("dask")
-    assert is_dask(Wrapped(graph)) is is_lazy
+@pytest.mark.parametrize("model", [TAEP(rank=4, tol=0.1), ESZSL()], ids=["TAEP", "ESZSL"])
+def test_scores_are_mapped_over_the_partitions(model):
+    """Without a cluster too: Dask then uses its threads."""
+    data = make_tagged_scenes(n_train=200, n_test=20, n_features=32)
+    X, lazy = data.X_test, da.from_array(data.X_test, chunks=(7, 16))
+    with pytest.raises(NotFittedError):
+        model.predict(lazy)
+    model.fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels, data.unseen_labels)
+    for call in (
+        lambda X: model.decision_function(X, "all"),
+        lambda X: model.predict(X, "unseen", top=3),
+        lambda X: model.predict(X),
+        lambda X: model.threshold(X),
+    ):
+        assert call(lazy).shape == call(X).shape
+        np.testing.assert_allclose(call(lazy).compute(scheduler="threads"), call(X), atol=1e-5)
+    none_left = model.decision_function(lazy[lazy[:, 0] > np.inf], "unseen").compute(scheduler="threads")
+    assert none_left.shape == (0, len(data.unseen_labels))
+    tags = model.tag(lazy, top=2).compute(scheduler="threads")
+    assert [[tag.name for tag in row] for row in tags] == [
+        [tag.name for tag in row] for row in model.tag(X, top=2)
+    ]
+    with pytest.raises(ValueError, match=r"^labels: "):
+        model.decision_function(lazy, ["no such label"])
+    with pytest.raises(ValueError, match=r"^X"):
+        model.predict(lazy[:, 0])
 
 
-def test_arrays_and_data_frames_of_dask_are_known():
-    da = pytest.importorskip("dask.array")
-    X = da.ones((4, 2), chunks=2)
-    assert is_dask(X)
-    assert not is_dask(X.compute())
-
-
-def test_without_a_cluster_the_message_says_how_to_make_one():
-    distributed = pytest.importorskip("distributed")
-    with pytest.raises(ValueError, match="No clients found"):
-        distributed.default_client()  # or this test would prove nothing
-    with pytest.raises(ValueError, match=r"^engine: there is no Dask cluster.*Client\(\)"):
-        TAEP(engine="dask").fit(np.eye(4), np.eye(4))
-
-
-def test_without_dask_the_message_says_what_to_install(monkeypatch):
+def test_without_a_cluster_workers_or_dask_the_message_says_what_to_do(monkeypatch):
+    model = TAEP(engine="dask")
+    with pytest.raises(ValueError, match=r"^engine: .*Client\(\)"):
+        model.fit(np.eye(4), np.eye(4))
+    with distributed.Client(n_workers=0, processes=False, dashboard_address=":0"):
+        with pytest.raises(ValueError, match=r"^engine: .*wait_for_workers"):
+            model.fit(np.eye(4), np.eye(4))
+        with pytest.raises(ValueError, match=r"^memory: "):
+            TAEP(engine="dask", memory="low").fit(np.eye(4), np.eye(4))
+        with pytest.raises(ValueError, match=r"^X: .*ESZSL"):
+            ESZSL().fit(da.ones((4, 3), chunks=2), np.eye(4))
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"^engine: .*unseen\[dask\]"):
-        TAEP(engine="dask").fit(np.eye(4), np.eye(4))
+        model.fit(np.eye(4), np.eye(4))

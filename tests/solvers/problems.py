@@ -12,28 +12,19 @@ def as_images(X, T, weights=None, *, normalize=False, n_threads=1):
     return TrainingImages(Rows(X, row_scale(X, normalize), n_threads), T, weights)
 
 
-def random_targets(rng, n, n_labels):
-    """Targets of pure chance with unknown entries; among them images of positives only and of negatives only."""
-    T = rng.choice(np.array([-1, 0, 1], dtype=np.int8), size=(n, n_labels), p=[0.6, 0.1, 0.3])
-    T[0], T[1] = 1, -1
-    return T
-
-
-def learnable_targets(rng, X, C):
-    """Targets that a bilinear model of images and label vectors explains but for some noise."""
-    scores = X @ rng.standard_normal((X.shape[1], C.shape[1])) @ C.T
-    scores += 0.5 * rng.standard_normal(scores.shape)
-    return np.where(scores > np.quantile(scores, 0.6, axis=0), 1, -1).astype(np.int8)
-
-
 def random_problem(
     seed, *, n=40, d=5, n_seen=5, n_dims=4, rank=None, beta=None, regulariser=0.0, learnable=False, weighted=False
 ):
+    """A problem and its images: targets of pure chance, some unknown, or such that a bilinear model explains."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     X[3] = 0.0
     C, B = rng.standard_normal((n_seen, n_dims)), rng.standard_normal((n_dims, n_dims))
-    T = learnable_targets(rng, X, C) if learnable else random_targets(rng, n, n_seen)
+    T = rng.choice(np.array([-1, 0, 1], dtype=np.int8), size=(n, n_seen), p=[0.6, 0.1, 0.3])
+    T[0], T[1] = 1, -1
+    if learnable:
+        scores = X @ rng.standard_normal((d, n_dims)) @ C.T + 0.5 * rng.standard_normal((n, n_seen))
+        T = np.where(scores > np.quantile(scores, 0.6, axis=0), 1, -1).astype(np.int8)
     beta = float(10.0 ** rng.uniform(-1, 2)) if beta is None else beta
     weights = np.where(rng.random(n) < 0.2, 0.0, rng.uniform(0, 3, n)) if weighted else None
     return ProjectionProblem(C, regulariser * (B + B.T), beta, rank or n_dims, 0), as_images(X, T, weights)
@@ -43,11 +34,18 @@ def start(images, problem, seed=0):
     return LocalDual(images, problem.beta, np.random.default_rng(seed))
 
 
-def solve_at(problem, images, P, *, tol, duals=None, seed=0, max_epochs=20_000):
+def solve_at(problem, images, P, *, tol, duals=None, max_epochs=20_000):
     """Solution and duals for one projection."""
-    duals = duals or SparseDuals(*images.T.shape)
-    K, rng = problem.label_kernel(P), np.random.default_rng(seed)
+    duals, rng = duals or SparseDuals(*images.T.shape), np.random.default_rng(0)
+    K = problem.label_kernel(P)
     return solve_dual(images, K, problem.beta, duals, rng, tol=tol, max_epochs=max_epochs), duals
+
+
+def certified_alike(model, reference):
+    """Two certified objectives of one problem: neither is below the other's bound."""
+    assert model.relative_gap_ <= model.tol
+    assert model.objective_ >= reference.lower_bound_ - 1e-9 * abs(reference.lower_bound_)
+    assert reference.objective_ >= model.lower_bound_ - 1e-9 * abs(model.lower_bound_)
 
 
 def assert_feasible(psi, images):
@@ -55,21 +53,20 @@ def assert_feasible(psi, images):
     assert np.all(psi * images.T >= 0)
     assert not psi[images.T == 0].any()
     for side in (1, -1):
-        sums = np.where(side == images.T, side * psi, 0.0).sum(axis=1)
-        assert np.all(sums <= images.weights * (1 + 1e-9))
+        assert np.all(np.where(-side == images.T, 0.0, side * psi).sum(axis=1) <= images.weights * (1 + 1e-9))
 
 
 def _losses(scores, images):
-    terms = []
-    for i in np.flatnonzero(images.weights):
-        for side in (1, -1):
-            members = np.flatnonzero(images.T[i] == side)
-            if len(members):
-                terms.append(images.weights[i] * cp.max(cp.pos(1 - side * scores[i, members])))
+    sides = [(i, side, np.flatnonzero(side == t)) for i, t in enumerate(images.T) for side in (1, -1)]
+    terms = [
+        images.weights[i] * cp.max(cp.pos(1 - side * scores[i, members]))
+        for i, side, members in sides
+        if len(members)
+    ]
     return cp.sum(cp.hstack(terms))
 
 
-def optimum_at_fixed_kernel(problem, images, P):
+def optimum_at(problem, images, P):
     """Optimal value of the primal for one projection."""
     X, A = images.rows.X, np.linalg.cholesky(problem.label_kernel(P) + 1e-13 * np.eye(len(problem.C)))
     V = cp.Variable((X.shape[1], A.shape[1]))

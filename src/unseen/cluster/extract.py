@@ -1,158 +1,94 @@
-"""Features of more images than one machine can describe: by the workers of a Dask cluster, a folder a part."""
+"""Features of more images than one machine can describe: by the workers of a Dask cluster, one folder per part."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from unseen.cluster.score import current_client
-from unseen.images.backbones import Backbone
-from unseen.images.features import UnreadableImages, extract_features, open_features
+from unseen.images.backbones import DEFAULT, Backbone
+from unseen.images.features import FeatureSet, UnreadableImages, extract_features, open_features
 from unseen.images.reading import Problem, find_images
 from unseen.validation import check_count, counted
-
-__all__ = ["ClusterFeatures", "extract_on_cluster"]
-
-
-@dataclass(frozen=True, eq=False)
-class ClusterFeatures:
-    """Features of images in several folders.
-
-    Attributes
-    ----------
-    paths : tuple of str
-        The images, a row each: absolute paths.
-    X : dask.array.Array of shape (n_images, n_features)
-        Features, float32: a chunk a folder, read by the worker that uses it.
-    folders : tuple of pathlib.Path
-        Each as `unseen.images.features.open_features` reads it. A part without a readable image has none.
-    problems : tuple of (path, reason)
-        Files that could not be read and have no row.
-    """
-
-    paths: tuple[str, ...]
-    X: Any
-    folders: tuple[Path, ...]
-    problems: tuple[Problem, ...]
 
 
 def extract_on_cluster(
     sources: str | Path | Iterable[str | Path],
     output: str | Path,
-    backbone: Backbone | str | Path = "efficientnet-lite0",
+    backbone: Backbone | str | Path = DEFAULT,
     *,
     part_size: int = 4096,
     batch: int = 1,
-) -> ClusterFeatures:
+) -> FeatureSet:
     """Compute the features of images on the workers of the current Dask client.
 
     The images are cut into parts, and a worker makes a folder of each, by `extract_features` with one thread. All
     workers must see the image files and `output` under the same paths. What is interrupted, by a lost worker
-    too, goes on where it stopped, and what is finished is not done again.
+    too, continues where it stopped, and what is finished is not done again.
 
     Parameters
     ----------
-    sources : path or iterable of paths
-        As in `extract_features`.
+    sources, backbone, batch
+        As in `extract_features`; the backbone is opened by each worker.
     output : str or pathlib.Path
         Folder for the folders ``00000``, ``00001``, ... of the parts.
-    backbone : Backbone, str or pathlib.Path, default="efficientnet-lite0"
-        As in `extract_features`; opened by each worker.
     part_size : int, default=4096
-        Images a part. Another number makes other parts.
-    batch : int, default=1
-        Images a call of the network.
+        Images per part. Another number makes other parts.
 
     Returns
     -------
-    ClusterFeatures
-        ``X`` can be passed to `unseen.TAEP.fit` as it is.
+    FeatureSet
+        With absolute paths, and without ``logits``. ``X`` is a Dask array with one chunk per folder, read by the
+        worker that uses it; it can be passed to `unseen.TAEP.fit`.
     """
     import dask.array as da
     from dask.delayed import delayed
 
-    client = current_client()
-    size = check_count(part_size, "part_size")
+    client, size = current_client(), check_count(part_size, "part_size")
     found = find_images(sources)
-    paths = list(dict.fromkeys(map(_absolute, found.paths)))
-    network = _absolute_backbone(backbone)
-    tasks = [
-        client.submit(
-            _extract, paths[start : start + size], Path(output).absolute() / f"{k:05d}", network, batch, pure=False
-        )
-        for k, start in enumerate(range(0, len(paths), size))
-    ]
-    parts = client.gather(tasks)
-    problems = [problem for part in parts for problem in part.problems]
-    filled = [part for part in parts if part.shape is not None]
-    if not filled:
-        raise ValueError(
-            f"sources: none of {counted(len(paths), 'file')} can be read, for example {problems[-1].path!r}: "
-            f"{problems[-1].reason}."
-        )
+    paths = [os.path.abspath(path) for path in found.paths]  # noqa: PTH100 (a Path per file is ten times slower)
+    if not isinstance(backbone, Backbone) and Path(backbone).is_file():
+        backbone = Path(backbone).absolute()
+    parts = [paths[start : start + size] for start in range(0, len(paths), size)]
+    folders = [Path(output).absolute() / f"{k:05d}" for k in range(len(parts))]
+    tasks = client.map(_extract, parts, folders, backbone=backbone, batch=batch, pure=False)
+    unreadable = client.gather(tasks)
+    problems = (*found.problems, *chain.from_iterable(unreadable))
+    outcomes = zip(folders, parts, unreadable, strict=True)
+    made = {folder: open_features(folder) for folder, part, some in outcomes if len(some) < len(part)}
+    if not made:
+        path, reason = problems[-1]
+        raise ValueError(f"sources: none of {counted(len(paths), 'file')} can be read ({path!r}: {reason}).")
     read = delayed(_read, pure=False)
-    return ClusterFeatures(
-        tuple(path for part in filled for path in open_features(part.folder).paths),
-        da.concatenate([da.from_delayed(read(part.folder), part.shape, "float32") for part in filled]),
-        tuple(part.folder for part in filled),
-        (*(Problem(_absolute(path), reason) for path, reason in found.problems), *problems),
+    return replace(
+        made[min(made)],
+        paths=tuple(chain.from_iterable(part.paths for part in made.values())),
+        X=da.concatenate(
+            [da.from_delayed(read(folder), part.X.shape, "float32") for folder, part in made.items()]
+        ),
+        logits=None,
+        problems=problems,
     )
 
 
-class _Part(NamedTuple):
-    """What became of some of the images; without a shape if none of them can be read."""
-
-    folder: Path
-    shape: tuple[int, int] | None
-    problems: list[Problem]
-
-
-def _absolute(path: str) -> str:
-    """A path that means the same in the current folder of another process."""
-    return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 (a Path costs ten times as much)
-
-
-def _absolute_backbone(backbone: Backbone | str | Path) -> Backbone | str | Path:
-    from unseen.images.backbones import NAMES
-
-    if isinstance(backbone, Backbone) or backbone in NAMES:
-        return backbone
-    path = Path(backbone).expanduser().absolute()
-    return path if path.is_file() else backbone
-
-
-def _extract(paths: list[str], folder: Path, backbone: Backbone | str | Path, batch: int) -> _Part:
-    """Make the folder of one part; that no file of it can be read is no error, as others can."""
-    from unseen.images.backbones import open_backbone
-
-    reasons = {path: reason for path in paths if (reason := _no_image(path))}
-    images = [path for path in paths if path not in reasons]
-    shape = None
-    if images:
-        network = backbone if isinstance(backbone, Backbone) else open_backbone(backbone, n_threads=1)
-        extract = partial(extract_features, images, folder, network, batch=batch, jobs=1, only=True)
-        try:
-            shape = extract(strict=True).X.shape
-        except UnreadableImages as error:
-            reasons |= dict(error.problems)
-            if len(reasons) < len(paths):  # what was described is kept, and now finished without the others
-                shape = extract().X.shape
-    return _Part(folder, shape, [Problem(path, reasons[path]) for path in paths if path in reasons])
-
-
-def _no_image(path: str) -> str | None:
-    """Why a listed path cannot be passed on as an image file; None if it can."""
+def _extract(paths: list[str], folder: Path, backbone: Backbone | str | Path, batch: int) -> tuple[Problem, ...]:
+    """Make the folder of one part, unless none of its files can be read; return those that cannot."""
+    images = folder.with_suffix(".txt")  # a listed file that is missing is left out, not refused
+    images.parent.mkdir(parents=True, exist_ok=True)
+    images.write_text("\n".join(paths), "utf-8")
+    extract = partial(extract_features, images, folder, backbone, batch=batch, jobs=1, only=True)
     try:
-        os.stat(path)  # noqa: PTH116
-    except OSError as error:
-        return error.strerror or str(error)
-    if not os.path.isfile(path):  # noqa: PTH113
-        return "it is not a file"
-    return "it is a list, no image" if path.lower().endswith((".txt", ".csv")) else None
+        extract(strict=True)
+    except UnreadableImages as error:
+        if len(error.problems) < len(paths):
+            extract()  # what was described is there, and now finished without the others
+        return error.problems
+    return ()
 
 
 def _read(folder: Path) -> Any:

@@ -90,9 +90,8 @@ def spread(X: Any, Y: Any, *, normalize: bool, part_size: int, weights: Any = No
     # Parts of a matrix of this machine go to the workers in turn; those of Dask stay where Dask puts them.
     workers = [None] if is_dask(X) else list(client.nthreads())
     blocks = zip(*(_cut(client, array, edges) for array in (X, T, weights)), strict=True)
-    with dask.config.set(
-        {"distributed.admin.large-graph-warning-threshold": "1 PB"}
-    ):  # tasks may carry a part of X
+    # Tasks may carry a part of X, so that Dask can repeat them.
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
         futures = [
             _submit(client, workers[k % len(workers)], make_part, *block, int(edges[k]), normalize, dtype)
             for k, block in enumerate(blocks)
@@ -114,9 +113,7 @@ def _targets(Y: Any, n_images: int) -> tuple[Any, Annotations]:
         annotations = check_annotations(Y.compute() if is_dask(Y) else Y, n_images)
         return annotations.T, annotations._replace(T=annotations.T[:0])
     if Y.shape[0] != n_images:
-        raise ValueError(
-            f"Y: inconsistent with X, its shape is {Y.shape} for {n_images} images. Pass one row per image."
-        )
+        raise ValueError(f"Y: its shape is {Y.shape} for {n_images} images. Pass one row per image.")
     no_rows = np.empty((0, Y.shape[1]), dtype=np.int8)
     return Y.map_blocks(as_targets, need_positive=False, dtype=np.int8), Annotations(no_rows, names, None)
 

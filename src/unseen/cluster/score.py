@@ -46,9 +46,7 @@ def known_rows(values: Any, name: str) -> Any:
     if hasattr(values, "to_dask_array"):
         values = values.to_dask_array(lengths=True)
     if not hasattr(values, "compute_chunk_sizes"):
-        raise ValueError(
-            f"{name}: a Dask {type(values).__name__} was given. Pass a Dask array or data frame, or a NumPy array."
-        )
+        raise ValueError(f"{name}: a Dask {type(values).__name__} was given. Pass an array or a data frame.")
     if np.isnan(values.shape).any():
         values = values.compute_chunk_sizes()
     return values.rechunk({1: -1}) if values.ndim == 2 and values.numblocks[1] > 1 else values
@@ -79,10 +77,7 @@ def _partitions(X: Any) -> tuple[Any, list[Any], list[float]]:
         blocks = X.to_delayed()
         return X._meta_nonempty[:1], blocks, [np.nan] * len(blocks)
     if getattr(X, "ndim", None) != 2 or np.isnan(X.shape[1]):
-        raise ValueError(
-            f"X: a Dask {type(X).__name__} of shape {getattr(X, 'shape', None)} was given. "
-            f"Pass an array (n_images, n_features), or a data frame."
-        )
+        raise ValueError(f"X: a Dask {type(X).__name__} was given. Pass a matrix (n_images, n_features).")
     X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
     return np.ones((1, X.shape[1]), dtype=X.dtype), X.to_delayed().ravel().tolist(), list(X.chunks[0])
 
@@ -91,8 +86,3 @@ def _call(model: Any, method: str, block: Any, options: dict[str, Any]) -> Any:
     if block.shape[0]:
         return getattr(model, method)(block, **options)
     return [] if method == "tag" else getattr(model, method)(np.ones((1, block.shape[1])), **options)[:0]
-
-
-def tags_by_partition(model: Any, X: Any, **options: Any) -> Any:
-    """Tags of the images as a Dask bag."""
-    return over_partitions(model, "tag", X, **options)
