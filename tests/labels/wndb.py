@@ -1,77 +1,56 @@
 """A tiny WordNet in WNdb format, written by the tests that read it."""
 
 import itertools
-from pathlib import Path
-from typing import NamedTuple
 
-
-class Entry(NamedTuple):
-    """A synset: its lemmas, the keys of its hypernyms and of its instance hypernyms, its gloss."""
-
-    lemmas: str
-    above: str = ""
-    instance_of: str = ""
-    gloss: str = "a gloss"
-
-
-# animal, thing and plant hang under entity; "mouse" and "plant" have two senses; gizmo has no root in common.
+# Key of each synset: its lemmas, and the keys of what it is (of what it is an instance, after "@i").
 TINY = {
-    "entity": Entry("entity"),
-    "thing": Entry("thing artifact", "entity"),
-    "animal": Entry("animal beast", "entity"),
-    "pet": Entry("pet", "animal"),
-    "canine": Entry("canine", "animal"),
-    "dog": Entry("dog domestic_dog", "canine pet", gloss='a barking animal; "the dog barked"'),
-    "cat": Entry("cat", "pet"),
-    "goose": Entry("goose", "animal"),
-    "rodent": Entry("rodent", "animal"),
-    "mouse": Entry("mouse", "rodent"),
-    "device": Entry("device", "thing"),
-    "computer_mouse": Entry("mouse computer_mouse", "device"),
-    "keyboard": Entry("keyboard", "device"),
-    "sports_car": Entry("sports_car", "thing"),
-    "factory": Entry("plant works", "thing"),
-    "flora": Entry("plant flora", "entity"),
-    "tree": Entry("tree", "flora"),
-    "grass": Entry("grass", "flora"),
-    "fern": Entry("fern", "flora"),
-    "rex": Entry("Rex", "", "dog", gloss="the name of one dog"),
-    "gizmo": Entry("gizmo"),
+    "entity": ("entity", ""),
+    "thing": ("thing artifact", "entity"),
+    "animal": ("animal beast", "entity"),
+    "pet": ("pet", "animal"),
+    "canine": ("canine", "animal"),
+    "dog": ("dog domestic_dog", "canine pet"),
+    "cat": ("cat", "pet"),
+    "goose": ("goose", "animal"),
+    "rodent": ("rodent", "animal"),
+    "mouse": ("mouse", "rodent"),
+    "device": ("device", "thing"),
+    "computer_mouse": ("mouse computer_mouse", "device"),
+    "keyboard": ("keyboard", "device"),
+    "sports_car": ("sports_car", "thing"),
+    "factory": ("plant works", "thing"),
+    "flora": ("plant flora", "entity"),
+    "tree": ("tree", "flora"),
+    "grass": ("grass", "flora"),
+    "fern": ("fern", "flora"),
+    "rex": ("Rex", "@i dog"),
+    "gizmo": ("gizmo", ""),  # shares no root with the others
 }
 
 
-def write_wndb(folder: Path, entries: dict[str, Entry] = TINY) -> Path:
-    """Write `index.noun`, `data.noun` and `noun.exc`."""
+def write_wndb(folder, entries=TINY):
+    """Write `index.noun`, `data.noun` and `noun.exc`; returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     header = "  1 This is WordNet 9.9 Copyright 2006 by nobody.  \n"
-    sizes = [len(_line(0, entry, entries, dict.fromkeys(entries, 0))) for entry in entries.values()]
+
+    def line(key, offsets):
+        lemmas, above = entries[key][0].split(), entries[key][1]
+        pointers = [("@i" if above.startswith("@i") else "@", up) for up in above.removeprefix("@i").split()]
+        pointers += [("~", low) for low, (_, up) in entries.items() if key in up.split()]
+        words = "".join(f"{lemma} 0 " for lemma in lemmas)
+        targets = "".join(f"{symbol} {offsets[other]:08d} n 0000 " for symbol, other in pointers)
+        return f"{offsets[key]:08d} 03 n {len(lemmas):02x} {words}{len(pointers):03d} {targets}| a gloss  \n"
+
+    sizes = [len(line(key, dict.fromkeys(entries, 0))) for key in entries]
     offsets = dict(zip(entries, itertools.accumulate(sizes, initial=len(header)), strict=False))
-    lines = [_line(offsets[key], entry, entries, offsets) for key, entry in entries.items()]
-    (folder / "data.noun").write_text(header + "".join(lines))
-    (folder / "index.noun").write_text(header + _index(entries, offsets))
+    senses = {}
+    for key, (lemmas, _) in entries.items():
+        for lemma in lemmas.lower().split():
+            senses.setdefault(lemma, []).append(f"{offsets[key]:08d}")
+    index = "".join(
+        f"{lemma} n {len(x)} 2 @ ~ {len(x)} 0 {' '.join(x)}  \n" for lemma, x in sorted(senses.items())
+    )
+    (folder / "data.noun").write_text(header + "".join(line(key, offsets) for key in entries))
+    (folder / "index.noun").write_text(header + index)
     (folder / "noun.exc").write_text("geese goose\nmice mouse\n")
     return folder
-
-
-def _line(offset: int, entry: Entry, entries: dict[str, Entry], pointers: dict[str, int]) -> str:
-    words = entry.lemmas.split()
-    below = [key for key, other in entries.items() if any(entries.get(up) is entry for up in other.above.split())]
-    targets = [("@", key) for key in entry.above.split()] + [("@i", key) for key in entry.instance_of.split()]
-    targets += [("~", key) for key in below]
-    head = (
-        f"{offset:08d} 03 n {len(words):02x} " + "".join(f"{word} 0 " for word in words) + f"{len(targets):03d} "
-    )
-    return (
-        head + "".join(f"{symbol} {pointers[key]:08d} n 0000 " for symbol, key in targets) + f"| {entry.gloss}  \n"
-    )
-
-
-def _index(entries: dict[str, Entry], offsets: dict[str, int]) -> str:
-    senses: dict[str, list[int]] = {}
-    for key, entry in entries.items():
-        for lemma in entry.lemmas.lower().split():
-            senses.setdefault(lemma, []).append(offsets[key])
-    return "".join(
-        f"{lemma} n {len(found)} 2 @ ~ {len(found)} 0 {' '.join(f'{offset:08d}' for offset in found)}  \n"
-        for lemma, found in sorted(senses.items())
-    )

@@ -145,8 +145,8 @@ def _senses(given: list[str]) -> dict[str, str]:
 def _look_up(names: list[str], source: str, missing: str) -> LabelSpace:
     from unseen.labels.space import LabelSpace
 
-    with show_if_slow(open_console(), f"getting the vectors {source!r}, once") as progress:
-        return LabelSpace(names, source, missing, progress=progress)
+    with show_if_slow(open_console(), f"getting the vectors {source!r}, once"):
+        return LabelSpace(names, source, missing)
 
 
 def _labels_report(seen: list[str], unseen: list[str]) -> Report:

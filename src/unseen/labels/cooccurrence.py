@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unseen.files import guess_delimiter
+from unseen.labels.encoders import import_extra
 from unseen.validation import Matrix, check_names, listed
 
 if TYPE_CHECKING:
@@ -34,31 +35,16 @@ _SNIFFED_LINES = 200
 
 def named_counts(counts: Matrix, labels: Iterable[str]) -> pd.DataFrame:
     """Counts as a data frame with the labels on both axes."""
-    import pandas as pd
-
-    return pd.DataFrame(counts, index=list(labels), columns=list(labels))
+    return import_extra("pandas", "images").DataFrame(counts, index=list(labels), columns=list(labels))
 
 
-def read_hit_counts(
-    path: str | Path, labels: Iterable[str] | None = None, *, repair: str | Iterable[str] = ()
-) -> pd.DataFrame:
+def read_hit_counts(path: str | Path, labels: Iterable[str] | None = None) -> pd.DataFrame:
     """Read a square CSV matrix with the labels in its first row and first column.
 
-    Parameters
-    ----------
-    path : str or Path
-        A CSV file, its cells separated by comma, semicolon or tab. An empty cell is a count that is not known.
-    labels : iterable of str, optional
-        Which labels to keep, in this order; one that the file lacks gets unknown counts. None keeps them all.
-    repair : str or iterable of str, default=()
-        Repairs to make, see `repair_counts`.
-
-    Returns
-    -------
-    DataFrame of shape (n_labels, n_labels)
+    Cells are separated by comma, semicolon or tab; an empty one is a count that is not known. `labels` are those
+    to keep, in this order; one that the file lacks gets unknown counts.
     """
-    import pandas as pd
-
+    pd = import_extra("pandas", "images")
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
         separator = guess_delimiter(text.partition("\n")[0])
@@ -72,24 +58,14 @@ def read_hit_counts(
             f"path: {str(path)!r} is not a table of counts with labels on both sides: {error}"
         ) from None
     chosen = list(names if labels is None else check_names(labels, "labels"))
-    counts = pd.DataFrame(values, index=rows, columns=names).reindex(index=chosen, columns=chosen)
-    return repair_counts(counts, repair)
+    return pd.DataFrame(values, index=rows, columns=names).reindex(index=chosen, columns=chosen)
 
 
 def repair_counts(counts: pd.DataFrame, repair: str | Iterable[str]) -> pd.DataFrame:
-    """Counts with the chosen repairs, made in the order of the list below.
+    """Counts with the chosen repairs, made in this order.
 
-    Parameters
-    ----------
-    counts : DataFrame of shape (n_labels, n_labels)
-        Hit counts.
-    repair : str or iterable of str
-        ``"symmetrise"``: the mean of a pair's two counts, or the one that is known. ``"fill"``: 0 for what is not
-        known. ``"clip"``: a pair occurs at most as often as either of its labels.
-
-    Returns
-    -------
-    DataFrame of shape (n_labels, n_labels)
+    ``"symmetrise"``: the mean of a pair's two counts, or the one that is known. ``"fill"``: 0 for what is not
+    known. ``"clip"``: a pair occurs at most as often as either of its labels.
     """
     chosen = {repair} if isinstance(repair, str) else set(repair)
     if not chosen <= set(REPAIRS):
@@ -116,15 +92,10 @@ def count_tag_sets(
     source : str, Path or iterable of str
         A text file (UTF-8; gzip if its name ends in .gz), or the lines themselves, read once as a stream.
     labels : iterable of str
-        Names of labels. Case is ignored, and the words of a name may be joined by spaces, underscores, hyphens or
-        nothing in the corpus ("dining table", "diningtable").
+        Names of labels. Case is ignored, and their words may be joined by spaces, underscores, hyphens or nothing.
     separator : str, optional
-        What stands between tags; ``"whitespace"`` for any white space. None looks at the first 200 lines and takes
-        tab, semicolon or comma, whichever most of them contain, or else white space.
-
-    Returns
-    -------
-    DataFrame of shape (n_labels, n_labels)
+        What stands between tags; ``"whitespace"`` for any white space. By default tab, semicolon or comma,
+        whichever most of the first 200 lines contain, or else white space.
 
     Examples
     --------

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -17,37 +16,19 @@ __all__ = ["FEW", "Diagnosis", "LabelDiagnosis", "comparable", "diagnose"]
 FEW = 8
 
 
-@dataclass(frozen=True)
-class LabelDiagnosis:
-    """What an unseen label can learn from.
-
-    Attributes
-    ----------
-    name : str
-        The unseen label.
-    neighbours : tuple of (str, float)
-        Its nearest seen labels with their cosine similarity, the nearest first.
-    orphan : bool
-        Whether the nearest is no nearer than chance would have it.
-    """
+class LabelDiagnosis(NamedTuple):
+    """An unseen label, its nearest seen labels with their cosines, and whether none is nearer than chance."""
 
     name: str
     neighbours: tuple[tuple[str, float], ...]
     orphan: bool
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(NamedTuple):
     """Diagnosis of every unseen label, the best supported first.
 
-    Attributes
-    ----------
-    labels : tuple of LabelDiagnosis
-        One per unseen label.
-    chance : float
-        Similarity that the nearest of as many *unrelated* labels would reach, in the median case.
-    is_rough : bool
-        Whether there are too few labels to tell that well.
+    `chance` is the similarity that the nearest of as many *unrelated* labels would reach, in the median case; it
+    is rough if there are few labels.
     """
 
     labels: tuple[LabelDiagnosis, ...]
@@ -75,8 +56,9 @@ def diagnose(
 ) -> Diagnosis:
     """Nearest seen labels of each unseen one: ``max_c cos(m_u, m_c)`` against what chance would reach.
 
-    A zero-shot score is a sum over the seen labels, weighted by how close they are to the label asked for. A label
-    whose nearest seen label is no closer than the nearest of ``n_seen`` unrelated ones has nothing to learn from.
+    A zero-shot score is a sum over the seen labels, weighted by how close they are to the label asked for. Chance:
+    cosines of different labels have mean ``mu`` and standard deviation ``sigma``; the largest of n independent
+    normal draws has the median ``mu + sigma * Phi^-1(2^(-1/n))``.
 
     Parameters
     ----------
@@ -92,11 +74,6 @@ def diagnose(
     Returns
     -------
     Diagnosis
-
-    Notes
-    -----
-    Chance: cosines of different labels have mean ``mu`` and standard deviation ``sigma``; the largest of n
-    independent normal draws has the median ``mu + sigma * Phi^-1(2^(-1/n))``.
     """
     check_count(top, "top")
     seen, unseen = (x if isinstance(x, LabelSpace) else LabelSpace(x, vectors) for x in (seen, unseen))

