@@ -166,7 +166,7 @@ def test_maps_of_one_pixel_count_as_vectors_and_imagenet_names_its_classes(tmp_p
     [
         (SETTINGS + "sise = 3", {}, "backbone"),
         (SETTINGS.replace("mean = [0, 0, 0]", ""), {}, "backbone"),
-        (SETTINGS.replace("size = 8", "size = 'big'"), {}, "backbone"),
+        (SETTINGS.replace("size = 8", "size = 'big'"), {}, "size"),
         (SETTINGS.replace("size = 8", "size = "), {}, "backbone"),
         (SETTINGS.replace('"warmth"', '"heat"'), {}, "features, logits"),
         (SETTINGS.replace('features = "colour"', ""), {}, "features, logits"),

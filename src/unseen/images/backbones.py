@@ -139,9 +139,10 @@ class OnnxBackbone(Backbone):
         self._session = _open_session(path, n_threads)
         graph = self._session.get_inputs()[0]
         self._input, self._dtype = graph.name, np.float16 if "float16" in graph.type else np.float32
-        sizes = [n if isinstance(n, int) and n > 0 else None for n in graph.shape]
-        self._n_images = sizes[0]
-        self.preprocessing = _preprocessing(settings, sizes[2:3], path)
+        self._n_images, *sizes = (n if isinstance(n, int) and n > 0 else None for n in graph.shape)
+        side = sizes[1] if len(sizes) > 1 else None  # in either layout
+        given = {"size": side} | {key: settings[key] for key in _PREPARING if key in settings}
+        self.preprocessing = Preprocessing(**given)
         self._outputs = self._choose_outputs(settings.get("features"), settings.get("logits"))
         self.fingerprint = _fingerprint(_digests(path), self.preprocessing, self._outputs)
         # One image tells whether the graph can be used, and how long its outputs are.
@@ -256,15 +257,6 @@ def read_settings(path: Path) -> dict[str, Any]:
             f"mean = [0.485, 0.456, 0.406], std = [0.229, 0.224, 0.225], value_range = 1; look up yours."
         )
     return settings
-
-
-def _preprocessing(settings: dict[str, Any], side: list[int | None], path: Path) -> Preprocessing:
-    """Preprocessing that the settings describe; without a size, that of the graph's input."""
-    given = {"size": side[0] if side else None} | {key: settings[key] for key in _PREPARING if key in settings}
-    try:
-        return Preprocessing(**given)
-    except ValueError as error:
-        raise ValueError(f"backbone: in {str(path.with_suffix('.toml'))!r}: {error}") from error
 
 
 def _open_session(path: Path, n_threads: int | None) -> Any:

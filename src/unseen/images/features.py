@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -34,6 +34,7 @@ _COPIED = 1024  # rows at a time
 _AHEAD = 8  # batches in work per thread, so that one large file does not stop the others
 _DAMAGE = (ValueError, OSError, EOFError, LookupError, TypeError, AttributeError, BadZipFile)  # of NumPy and json
 _ID_KEYS = ("paths", "path", "image_id", "image_ids", "ids", "id")
+Outcome = tuple[str, Described | str]  # path of an image; its features and logits, or why it cannot be read
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +95,7 @@ def extract_features(
 
     An interrupted run continues where it stopped when it is started again, and the result is the same, bit by bit,
     as without the interruption. In a finished folder only images that are new or have changed are computed; images
-    that `sources` do not name stay, so that a folder can grow by several calls. Memory does not grow with the
-    number of images, except for some hundred bytes each.
+    that `sources` do not name stay, so that a folder can grow by several calls.
 
     Parameters
     ----------
@@ -167,14 +167,11 @@ def _n_threads(jobs: int | None) -> int:
     return int(cpu_count()) if jobs is None else check_count(jobs, "jobs")
 
 
-_Outcome = tuple[str, Described | str]  # path of an image; its features and logits, or why it cannot be read
-
-
 def _outcomes(
     paths: Sequence[str], backbone: Backbone, jobs: int, batch: int = 1
-) -> Generator[_Outcome, None, None]:
+) -> Generator[Outcome, None, None]:
     """Describe images in threads; the results come in the order of the paths."""
-    running: deque[Future[list[_Outcome]]] = deque()
+    running: deque[Future[list[Outcome]]] = deque()
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="unseen-features")
     try:
         with quiet_pillow():
@@ -188,7 +185,7 @@ def _outcomes(
         pool.shutdown(cancel_futures=True)
 
 
-def _describe(paths: Sequence[str], backbone: Backbone) -> list[_Outcome]:
+def _describe(paths: Sequence[str], backbone: Backbone) -> list[Outcome]:
     """Read, prepare and describe one batch."""
     inputs: dict[str, NDArray[np.float32]] = {}
     outcomes: dict[str, Described | str] = {}
@@ -243,10 +240,8 @@ def _writing(folder: Path) -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(folder / ".lock", wait=False))
         except OSError as error:
-            raise OSError(
-                f"output: {str(folder)!r} cannot be written, or another process is writing to it ({error}). "
-                f"Wait, or pass another folder."
-            ) from error
+            message = f"output: {str(folder)!r} cannot be written, or another process is writing to it ({error})."
+            raise OSError(f"{message} Wait, or pass another folder.") from error
         yield
 
 
@@ -303,8 +298,7 @@ def _describe_rows(
     rows = {version.content["images"][row][0]: row for row in np.flatnonzero(~version.mask).tolist()}
     before, total = len(version.mask) - len(rows), len(version.mask)
     report = progress or (lambda done, total: None)
-    described: dict[int, Described] = {}
-    failed: dict[int, Problem] = {}
+    described, failed = dict[int, Described](), dict[int, Problem]()
     report(before, total)
     try:
         with closing(_outcomes(list(rows), backbone, jobs, batch)) as outcomes:
@@ -364,10 +358,8 @@ def open_features(path: str | Path, ids: Sequence[str] | None = None) -> Feature
     try:
         return _open_folder(path) if path.is_dir() else _open_file(path, ids)
     except FileNotFoundError as error:
-        raise FileNotFoundError(
-            f"path: there are no finished features in {str(path)!r}. Make them, or go on after an interruption: "
-            f"unseen features IMAGES -o DIR."
-        ) from error
+        message = f"path: no finished features in {str(path)!r}. Make them: unseen features IMAGES -o DIR."
+        raise FileNotFoundError(message) from error
     except _DAMAGE as error:
         # Not NumPy's advice to load pickled objects, which are programs.
         reason = "it holds pickled objects, or is not a NumPy file" if "pickle" in str(error) else str(error)
@@ -397,8 +389,7 @@ def _open_file(path: Path, ids: Sequence[str] | None) -> FeatureSet:
     given = ids if ids is not None else next((arrays[key] for key in _ID_KEYS if key in arrays), None)
     paths = tuple(np.asarray(range(len(X)) if given is None else given).astype(str).ravel().tolist())
     if len(paths) != len(X) or len(set(paths)) != len(X):
-        repeated = [name for name, count in Counter(paths).items() if count > 1]
-        raise ValueError(f"ids: {len(paths)} for {counted(len(X), 'row')}; repeated: {listed(repeated) or 'none'}")
+        raise ValueError(f"ids: {len(set(paths)):,} different ones for {counted(len(X), 'row')}")
     classes = imagenet.class_names() if "imagenet_logits" in arrays else None
     return FeatureSet(paths, X, logits, class_names=classes, has_names=given is not None)
 

@@ -30,10 +30,6 @@ def open_pair(path: str | Path, *, n_threads: int | None = None) -> Pair:
         `unseen.labels.encoders.OnnxEncoder`. Files are relative to the folder of the image encoder.
     n_threads : int, optional
         Threads of the image encoder; None for one per core.
-
-    Returns
-    -------
-    Pair
     """
     path = Path(path).expanduser()
     image = OnnxBackbone(path, n_threads=n_threads)

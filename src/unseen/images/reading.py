@@ -19,10 +19,7 @@ from unseen.validation import listed
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = [
-    "IMAGE_SUFFIXES", "Found", "Problem", "UnreadableImage", "find_images", "open_image", "quiet_pillow",
-    "read_image",
-]  # fmt: skip
+__all__ = ["IMAGE_SUFFIXES", "Found", "Problem", "UnreadableImage", "find_images", "read_image"]
 
 IMAGE_SUFFIXES = (
     ".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm",
@@ -152,13 +149,7 @@ def read_image(path: str | Path) -> Image.Image:
     Returns
     -------
     PIL.Image.Image
-        Of mode RGB, loaded.
-
-    Raises
-    ------
-    UnreadableImage
-        If the file is missing, empty, not an image, cut off or damaged, or has more than 178,956,970 pixels
-        (Pillow's limit against decompression bombs).
+        Of mode RGB. A file that cannot be read raises an `UnreadableImage`.
     """
     with quiet_pillow(), open_image(path) as image:
         return image
