@@ -5,31 +5,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-WORDS = {"[UNK]": 0, "red": 1, "green": 2, "blue": 3, "a": 4, "photo": 5, "<pad>": 6}
-COLOURS = np.array(
-    [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0], [-1, -1, -1]], dtype=np.float32
-)
+WORDS = {"[UNK]": 0, "red": 1, "green": 2, "blue": 3, "a": 4, "photo": 5}
+COLOURS = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]], dtype=np.float32)
 
 
 def save_graph(path: Path, nodes, inputs, outputs, constants=()):
     onnx = pytest.importorskip("onnx")
     kinds = {"float": onnx.TensorProto.FLOAT, "double": onnx.TensorProto.DOUBLE, "int64": onnx.TensorProto.INT64}
-    infos = [
-        [onnx.helper.make_tensor_value_info(name, kinds[kind], shape) for name, kind, shape in side]
-        for side in (inputs, outputs)
-    ]
+    info = onnx.helper.make_tensor_value_info
+    infos = [[info(name, kinds[kind], shape) for name, kind, shape in side] for side in (inputs, outputs)]
     made = [onnx.helper.make_node(kind, reads, writes, **settings) for kind, reads, writes, settings in nodes]
     tables = [onnx.numpy_helper.from_array(values, name) for name, values in dict(constants).items()]
     graph = onnx.helper.make_graph(made, "tiny", *infos, tables)
-    opset = onnx.helper.make_opsetid("", 13)
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=7), path)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=7), path)
     return path
 
 
 def mean_colour(path: Path, shape=("n", 3, "h", "w"), kind="float", *, n_out="n"):
     """A graph whose features are the mean of each channel, and whose two logits are warm and cold."""
-    channels_last = shape[-1] == 3 and len(shape) == 4
-    axes = [1, 2] if channels_last else [2, 3]
+    axes = [1, 2] if shape[-1] == 3 else [2, 3]
     nodes = [
         ("ReduceMean", ["pixels"], ["colour"], {"axes": axes, "keepdims": 0}),
         ("MatMul", ["colour", "table"], ["warmth"], {}),
@@ -39,16 +33,14 @@ def mean_colour(path: Path, shape=("n", 3, "h", "w"), kind="float", *, n_out="n"
     return save_graph(path, nodes, [("pixels", kind, list(shape))], outputs, {"table": table})
 
 
-def word_table(path: Path, shape=("n", "t"), vectors=COLOURS, outputs=("tokens", "text_embeds")):
+def word_table(path: Path):
     """A text encoder: the sum of its words' vectors."""
     nodes = [
         ("Gather", ["table", "input_ids"], ["tokens"], {}),
         ("ReduceSum", ["tokens", "axis"], ["text_embeds"], {"keepdims": 0}),
     ]
-    shapes = {"tokens": [*shape, vectors.shape[1]], "text_embeds": [shape[0], vectors.shape[1]]}
-    listed = [(name, "float", shapes[name]) for name in outputs]
-    constants = {"table": vectors, "axis": np.array([1])}
-    return save_graph(path, nodes, [("input_ids", "int64", list(shape))], listed, constants)
+    ids, vectors = ("input_ids", "int64", ["n", "t"]), ("text_embeds", "float", ["n", 3])
+    return save_graph(path, nodes, [ids], [vectors], {"table": COLOURS, "axis": np.array([1])})
 
 
 def word_tokenizer(path: Path):
@@ -56,4 +48,3 @@ def word_tokenizer(path: Path):
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(WORDS, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     tokenizer.save(str(path))
-    return path

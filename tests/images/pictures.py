@@ -10,13 +10,11 @@ from unseen.images.backbones import Backbone, Described, Preprocessing
 
 
 def picture(seed, width=40, height=30):
-    """Smooth colours that differ from seed to seed."""
     coarse = np.random.default_rng(seed).integers(0, 256, size=(3, 4, 3), dtype=np.uint8)
     return Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
 
 
 def fill(folder, n, start=0):
-    """Write ``n`` JPEG files."""
     folder.mkdir(parents=True, exist_ok=True)
     for i in range(start, start + n):
         picture(i).save(folder / f"{i:04d}.jpg")
@@ -26,10 +24,7 @@ def fill(folder, n, start=0):
 class BlockMeans(Backbone):
     """Means over blocks of pixels; it can stop at a given image."""
 
-    name = "block-means"
-    preprocessing = Preprocessing(size=16)
-    n_features = 12
-    fingerprint = "block-means-1"
+    name, fingerprint, n_features, preprocessing = "block-means", "block-means-1", 12, Preprocessing(size=16)
 
     def __init__(self, *, classes=("light", "dark"), stop_at=None, stop=None):
         self.class_names = classes
@@ -46,10 +41,8 @@ class BlockMeans(Backbone):
 
 
 def interrupt():
-    """What Ctrl-C does."""
     raise KeyboardInterrupt
 
 
 def kill():
-    """What nobody can catch."""
     os.kill(os.getpid(), signal.SIGKILL)
