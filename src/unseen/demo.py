@@ -1,274 +1,225 @@
-"""The demonstration: real photos with tags, then a whole zero-shot experiment, from annotations to a report."""
+"""`unseen demo`: the packaged photos with their tags, then a whole zero-shot experiment on simulated scenes."""
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from unseen._demo_page import build_report
-from unseen._demo_result import (
-    CEILING,
-    CHANCE,
-    Certificate,
-    Choice,
-    DemoResult,
-    Example,
-    Method,
-    Support,
-)
-from unseen.datasets.scenes import TaggedScenes, make_tagged_scenes
-from unseen.demo_photos import tag_photos
+from unseen.base import Tag
+from unseen.datasets.scenes import make_tagged_scenes
 from unseen.evaluation import plots
 from unseen.evaluation.metrics import Summary
-from unseen.evaluation.protocol import (
-    View,
-    alternating_split,
-    evaluate,
-    generalized_view,
-    training_view,
-    zero_shot_view,
-)
-from unseen.evaluation.search import class_holdout_search
-from unseen.labels.relations import PRESETS
+from unseen.evaluation.protocol import alternating_split, evaluate, generalized_view, training_view, zero_shot_view
+from unseen.evaluation.search import SearchResult, class_holdout_search
+from unseen.files import write_atomically
 from unseen.taep import TAEP
+from unseen.templates import Mark, Table, render
+from unseen.validation import Matrix
 
-__all__ = ["DemoResult", "Reporter", "run_demo"]
+__all__ = ["Certificate", "DemoResult", "Method", "run_demo"]
 
-Relations = NDArray[np.float64] | None
+PHOTOS = {
+    "cat": "Chelsea the cat",
+    "coffee": "A cup of coffee",
+    "rocket": "A rocket at night",
+    "astronaut": "Eileen Collins, astronaut",
+}
+METHODS = ("TAEP", "TAEP-H", "TAEP-C")  # without relations, from the hierarchy, from hit counts
+ALTERNATION = {"solver": "alternating", "max_iter": 30}
+GRID: Mapping[str, Sequence[float]] = {"beta": (1.0, 10.0), "rank": (4, 8), "gamma": (0.0, 0.1)}
+QUICK_GRID: Mapping[str, Sequence[float]] = {"beta": (3.0,), "rank": (4, 7), "gamma": (0.1,)}
+LAM = (0.3, 1.0)
 
-_SOURCES: Final[dict[str, Any]] = {name: source for name, source in PRESETS.items() if source is not None}
-_GRID: Final[dict[str, Sequence[float]]] = {"beta": (1.0, 10.0), "rank": (4, 8), "gamma": (0.0, 0.1)}
-_QUICK_GRID: Final[dict[str, Sequence[float]]] = {"beta": (3.0,), "rank": (4, 7), "gamma": (0.1,)}
-_LAM: Final = (0.3, 1.0)
-
-
-class Reporter(Protocol):
-    """Who is told how far the demonstration is."""
-
-    def stage(self, title: str) -> None:
-        """A new stage begins."""
-
-    def step(self, done: int, total: int) -> None:
-        """So much of the stage is done."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Experiment:
-    """The data as the protocol shows them: what is learned from, and the two ways to test."""
-
-    seed: int
-    quick: bool
-    data: TaggedScenes
-    train: View
-    zero_shot: View
-    generalized: View
-
-    @classmethod
-    def prepare(cls, seed: int, quick: bool) -> _Experiment:
-        sizes = (700, 300) if quick else (2000, 1000)
-        data = make_tagged_scenes(*sizes, random_state=seed)
-        split = alternating_split(data.names)
-        return cls(
-            seed,
-            quick,
-            data,
-            training_view(data.X_train, data.Y_train, split),
-            zero_shot_view(data.X_test, data.Y_test, split),
-            generalized_view(data.X_test, data.Y_test, split),
-        )
-
-    def fit(self, model: TAEP, relations: Relations = None) -> TAEP:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the certificates' table tells the gap
-            return model.fit(self.train.X, self.train.Y, self.data.seen_labels, self.data.unseen_labels, relations)
-
-    def test(self, name: str, model: TAEP, *, fair: bool = True) -> Method:
-        scores = [model.decision_function(view.X, list(view.names)) for view in (self.zero_shot, self.generalized)]
-        return Method(name, evaluate(scores[0], self.zero_shot), evaluate(scores[1], self.generalized), fair)
+Report = Callable[[str], Callable[[int, int], None]]
 
 
-class _Silence:
-    def stage(self, title: str) -> None: ...
+class Method(NamedTuple):
+    """Test figures of a method; ``fair`` if it was fitted and tuned on annotations of seen labels only."""
 
-    def step(self, done: int, total: int) -> None: ...
+    name: str
+    zero_shot: Summary
+    generalized: Summary
+    fair: bool
 
 
-def run_demo(
-    output: str | Path, *, seed: int = 0, quick: bool = False, reporter: Reporter | None = None
-) -> DemoResult:
-    """Tag photos; simulate scenes, choose parameters on the seen labels, fit, test once, explain; report.
+class Certificate(NamedTuple):
+    """How near a fit is to the optimum: no projection has an objective below ``lower_bound``."""
+
+    name: str
+    objective: float
+    lower_bound: float
+    n_iter: int
+
+
+class DemoResult(NamedTuple):
+    """Photos (data URI, title, tags) or why there are none; test figures; certificates; both as tables."""
+
+    photos: list[tuple[str, str, tuple[Tag, ...]]]
+    problem: str
+    methods: list[Method]
+    certificates: list[Certificate]
+    tables: list[Table]
+
+
+def _silent(title: str) -> Callable[[int, int], None]:
+    return lambda done, total: None
+
+
+def run_demo(output: str | Path, *, seed: int = 0, quick: bool = False, report: Report = _silent) -> DemoResult:
+    """Tag photos; simulate scenes, choose parameters on the seen labels, fit, test once; write a page.
 
     Parameters
     ----------
     output : str or Path
-        The HTML file to write, at the end of the work, whole or not at all.
+        HTML file, written at the end, atomically.
     seed : int, default=0
         Of the scenes and of everything else that is drawn.
     quick : bool, default=False
-        Fewer images and settings: seconds instead of half a minute, and numbers that mean less.
-    reporter : Reporter, optional
-        Told of the progress.
+        Fewer images and settings: seconds instead of a minute.
+    report : callable, optional
+        ``report(title)`` begins a stage and returns ``step(done, total)``.
 
     Returns
     -------
     DemoResult
-
-    Raises
-    ------
-    OSError
-        If the report cannot be written there.
-    ImportError
-        If matplotlib is missing.
     """
-    start, reporter = time.perf_counter(), reporter or _Silence()
-    output = Path(output)
     plots.require_matplotlib()
-    reporter.stage("tagging photos")
-    photos = tag_photos()
-    reporter.stage("simulating scenes")
-    work = _Experiment.prepare(seed, quick)
-    related = {name: work.data.relations(source) for name, source in _SOURCES.items()}
-    choices = []
-    for name in ("TAEP", *_SOURCES):
-        reporter.stage(f"tuning {name} on the seen labels")
-        choices.append(_choose(name, work, related.get(name), reporter))
-    reporter.stage("fitting and testing")
-    headline = max(choices, key=lambda choice: choice.score)
-    alternation = f"{headline.name}, paper's alternation"
-    models, certificates = _fit_all(work, choices, headline, alternation, related, reporter)
-    methods = [work.test(name, model, fair=name != alternation) for name, model in models.items()]
-    methods += [_chance(work), work.test(CEILING, _ceiling(work, headline), fair=False)]
-    reporter.stage("explaining tags")
-    result = DemoResult(
-        report=output,
-        seed=seed,
-        quick=quick,
-        data=work.data,
-        n_images=(len(work.train.images), len(work.zero_shot.images), len(work.generalized.images)),
-        choices=tuple(choices),
-        headline=headline.name,
-        alternation=alternation,
-        methods=tuple(methods),
-        certificates=certificates,
-        traces={name: models[name].objective_trace_ for name in (headline.name, alternation)},
-        label_vectors=_label_vectors(models[headline.name]),
-        examples=_examples(work, models[headline.name]),
-        photos=photos,
-        seconds=time.perf_counter() - start,
-    )
-    reporter.stage("writing the report")
-    build_report(result).save(output)
+    report("tagging the packaged photos")
+    photos, problem = _tag_photos()
+    report("simulating scenes")
+    work = _Experiment(seed, quick)
+    found = {name: work.search(name, report(f"choosing parameters of {name}")) for name in METHODS}
+    best = max(found, key=lambda name: found[name].best_score)
+    params = {name: result.best_params for name, result in found.items()}
+    params[alternation := f"{best}, paper's alternation"] = params[best] | ALTERNATION
+    step, models = report("fitting and testing"), dict[str, TAEP]()
+    for name, chosen in params.items():
+        models[name] = work.fit(TAEP(**chosen, tol=2e-3, random_state=seed, n_jobs=1), name.partition(",")[0])
+        step(len(models), len(params))
+    bounds = {name: model.lower_bound_ for name, model in models.items()}
+    # Two solvers of one problem share its bounds: the larger one holds for both.
+    bounds[best] = bounds[alternation] = max(bounds[best], bounds[alternation])
+    certificates = [Certificate(name, fit.objective_, bounds[name], fit.n_iter_) for name, fit in models.items()]
+    methods = [work.test(name, model) for name, model in models.items()]
+    methods += [work.chance(), work.test("ceiling: all labels annotated", work.ceiling(params[best]["beta"]))]
+    tables = [*_method_tables(methods), _certificate_table(certificates, params)]
+    result = DemoResult(photos, problem, methods, certificates, tables)
+    report("writing the page")
+    traces = {"paper's alternation": models[alternation].objective_trace_, "convex": models[best].objective_trace_}
+    page = render(
+        "demo.html.j2", result=result, data=work.data, best=methods[METHODS.index(best)],
+        traces=plots.to_svg(plots.objective_traces(traces, bounds[best]), prefix="traces-"),
+        labels=plots.to_svg(_label_map(models[best]), prefix="labels-"),
+        command=f"unseen demo --seed {seed}{' --quick' if quick else ''}",
+    )  # fmt: skip
+    write_atomically(Path(output), lambda part: part.write_text(page, encoding="utf-8", newline="\n"))
     return result
 
 
-def _choose(name: str, work: _Experiment, relations: Relations, reporter: Reporter) -> Choice:
-    n_seen = len(work.data.seen)
-    grid = _QUICK_GRID if work.quick else _GRID
-    found = class_holdout_search(
-        TAEP(tol=2e-2, random_state=work.seed, n_jobs=1),
-        grid if relations is None else {**grid, "lam": _LAM},
-        work.train.X,
-        work.train.Y,
-        work.data.seen_labels,
-        None if relations is None else relations[:n_seen, :n_seen],
-        n_splits=1 if work.quick else 2,
-        random_state=work.seed,
-        progress=reporter.step,
+def _tag_photos() -> tuple[list[tuple[str, str, tuple[Tag, ...]]], str]:
+    """Return the packaged photos with their best everyday words, or why there are none."""
+    from unseen.photos.tagger import PhotoTagger, thumbnail
+
+    try:
+        model, tagged = PhotoTagger.load(), []
+        for name, title in PHOTOS.items():
+            with as_file(files("unseen.images").joinpath(f"data/photos/{name}.jpg")) as path:
+                (photo,) = model.tag(path, top=4)
+                tagged.append((thumbnail(path), title, photo.tags))
+    except ImportError as error:  # an extra is missing
+        return [], str(error)
+    return tagged, ""
+
+
+class _Experiment:
+    """The scenes as the paper's protocol shows them: what is learned from, and the two ways to test."""
+
+    def __init__(self, seed: int, quick: bool) -> None:
+        self.seed, self.quick = seed, quick
+        self.data = data = make_tagged_scenes(*((700, 300) if quick else (2000, 1000)), random_state=seed)
+        split = alternating_split(data.names)
+        self.train = training_view(data.X_train, data.Y_train, split)
+        self.tests = [view(data.X_test, data.Y_test, split) for view in (zero_shot_view, generalized_view)]
+        hierarchy, counts = data.relations("hierarchy"), data.relations("hit counts")
+        self.relations: dict[str, Matrix | None] = {"TAEP": None, "TAEP-H": hierarchy, "TAEP-C": counts}
+
+    def search(self, name: str, step: Callable[[int, int], None]) -> SearchResult:
+        """Choose parameters by hiding half of the seen labels in turn."""
+        data, grid, R = self.data, dict(QUICK_GRID if self.quick else GRID), self.relations[name]
+        if R is not None:
+            grid["lam"], R = LAM, R[: len(data.seen), : len(data.seen)]
+        return class_holdout_search(
+            TAEP(tol=2e-2, random_state=self.seed, n_jobs=1), grid, self.train.X, self.train.Y, data.seen_labels,
+            R, n_splits=1 if self.quick else 2, random_state=self.seed, progress=step,
+        )  # fmt: skip
+
+    def fit(self, model: TAEP, name: str) -> TAEP:
+        data, train = self.data, self.train
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the table of certificates shows the gap
+            return model.fit(train.X, train.Y, data.seen_labels, data.unseen_labels, self.relations[name])
+
+    def ceiling(self, beta: float) -> TAEP:
+        """Fit TAEP on annotations of every label: not a zero-shot method."""
+        data, order = self.data, np.concatenate([self.data.seen, self.data.unseen])
+        model = TAEP(beta=beta, random_state=self.seed, n_jobs=1)
+        return model.fit(data.X_train, data.Y_train[:, order], data.seen_labels + data.unseen_labels)
+
+    def test(self, name: str, model: TAEP) -> Method:
+        figures = [evaluate(model.decision_function(view.X, list(view.names)), view) for view in self.tests]
+        return Method(name, figures[0], figures[1], name in METHODS)
+
+    def chance(self, repeats: int = 20) -> Method:
+        """Return the mean figures of random rankings."""
+        rng = np.random.default_rng(self.seed)
+        draws = [[evaluate(rng.random(view.Y.shape), view) for _ in range(repeats)] for view in self.tests]
+        figures = [Summary(*np.mean(draw, axis=0).tolist()) for draw in draws]
+        return Method("chance", figures[0], figures[1], fair=False)
+
+
+def _method_tables(methods: Sequence[Method]) -> list[Table]:
+    """Return the test figures in per cent, the best fair one of each column strong, the unfair rows muted."""
+    columns = ("method", "MiAP", "micro-F1", "macro-F1", "Hamming loss")
+    tables = []
+    for title, setting in (("Zero-shot: unseen labels", "zero_shot"), ("Generalized: all labels", "generalized")):
+        values = np.array([getattr(method, setting) for method in methods]) * (100, 100, 100, -100)
+        best = values[[method.fair for method in methods]].max(axis=0).round(1)
+        rows = [
+            (Mark(method.name, "text" if method.fair else "muted"), *(
+                Mark(f"{abs(value):.1f}", "strong" if method.fair and round(value, 1) == top else "text")
+                for value, top in zip(row, best, strict=True)
+            ))
+            for method, row in zip(methods, values.tolist(), strict=True)
+        ]  # fmt: skip
+        tables.append(Table(title, columns, rows))
+    note = (
+        "In per cent; the lower the Hamming loss, the better. F1 and Hamming loss judge the 3 best tags per image."
     )
-    return Choice(name, found.best_params, found.best_score, len(found.table))
+    return [tables[0], tables[1]._replace(note=note)]
 
 
-def _fit_all(
-    work: _Experiment,
-    choices: Sequence[Choice],
-    headline: Choice,
-    alternation: str,
-    related: Mapping[str, Relations],
-    reporter: Reporter,
-) -> tuple[dict[str, TAEP], tuple[Certificate, ...]]:
-    """Every method on all seen labels; the paper's alternation solves the problem of the headline."""
-    settings = {choice.name: choice.params for choice in choices}
-    settings[alternation] = {**headline.params, "solver": "alternating", "max_iter": 30}
-    related = {**related, alternation: related.get(headline.name)}
-    models = {
-        name: TAEP(**params, tol=2e-3, random_state=work.seed, n_jobs=1) for name, params in settings.items()
-    }
-    seconds = {}
-    for done, (name, model) in enumerate(models.items(), start=1):
-        start = time.perf_counter()
-        work.fit(model, related.get(name))
-        seconds[name] = time.perf_counter() - start
-        reporter.step(done, len(models))
-    bounds = {name: model.lower_bound_ for name, model in models.items()}
-    # Two solvers of one problem share its bounds: the larger one holds for both.
-    bounds[headline.name] = bounds[alternation] = max(bounds[headline.name], bounds[alternation])
-    certificates = tuple(
-        Certificate(name, model.objective_, bounds[name], model.n_iter_, model.n_epochs_, seconds[name])
-        for name, model in models.items()
-    )
-    return models, certificates
+def _certificate_table(certificates: Sequence[Certificate], params: Mapping[str, Mapping[str, Any]]) -> Table:
+    names = ("rank", "beta", "gamma", "lam")
+    rows = []
+    for fit in certificates:
+        gap = (fit.objective - fit.lower_bound) / fit.objective
+        chosen = (f"{params[fit.name][key]:g}" if key in params[fit.name] else "-" for key in names)
+        bounds = (f"{fit.objective:.1f}", f"{fit.lower_bound:.1f}", f"{100 * gap:.2f} %", str(fit.n_iter))
+        rows.append((fit.name, *chosen, *bounds))
+    columns = ("fit", *names, "objective", "lower bound", "certified gap", "iterations")
+    note = "Parameters were chosen on held-out seen labels. No projection has an objective below the lower bound."
+    return Table("Fits and their certificates", columns, rows, note)
 
 
-def _chance(work: _Experiment, repeats: int = 20) -> Method:
-    rng = np.random.default_rng(work.seed)
-    draws = [
-        [evaluate(rng.random(view.Y.shape), view) for _ in range(repeats)]
-        for view in (work.zero_shot, work.generalized)
-    ]
-    zero_shot, generalized = (Summary(*np.mean(draw, axis=0).tolist()) for draw in draws)
-    return Method(CHANCE, zero_shot, generalized, fair=False)
-
-
-def _ceiling(work: _Experiment, choice: Choice) -> TAEP:
-    """TAEP on annotations of every label, the unseen ones too: no zero-shot method."""
-    data = work.data
-    order = np.concatenate([data.seen, data.unseen])
-    model = TAEP(beta=choice.params["beta"], random_state=work.seed, n_jobs=1)
-    return model.fit(data.X_train, data.Y_train[:, order], data.seen_labels + data.unseen_labels)
-
-
-def _label_vectors(model: TAEP) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Label vectors as the model takes them, and after its projection."""
+def _label_map(model: TAEP) -> Any:
+    """Draw the label vectors as the model takes them, and after its projection."""
     centred = model.label_vectors_ - model.label_center_
     unit = centred / np.linalg.norm(centred, axis=1, keepdims=True)
-    return unit, unit @ model.projection_
-
-
-def _examples(work: _Experiment, model: TAEP, most: int = 3) -> tuple[Example, ...]:
-    """The first test images of different scenes that show both a seen and an unseen label."""
-    data, chosen = work.data, dict[int, int]()
-    mixed = data.Y_test[:, data.seen].any(axis=1) & data.Y_test[:, data.unseen].any(axis=1)
-    for image in np.flatnonzero(mixed):
-        chosen.setdefault(int(data.scenes_test[image]), int(image))
-    return tuple(_example(work, model, image) for image in list(chosen.values())[:most])
-
-
-def _example(work: _Experiment, model: TAEP, image: int) -> Example:
-    data, train, x = work.data, work.train, work.data.X_test[image]
-    best = model.tag(x[None], "unseen", top=1)[0][0]
-    by_images = model.explain(x, best.name, train.X).parts
-    speakers = [(int(part.name), part.value) for part in by_images if part.value > 0][:3]
-    return Example(
-        image=image,
-        scene=data.scene_names[data.scenes_test[image]],
-        labels=tuple(name for name, shown in zip(data.names, data.Y_test[image], strict=True) if shown),
-        tags=tuple(model.tag(x[None], "all", top=6)[0]),
-        explanation=model.explain(x, best.name),
-        support=tuple(
-            Support(
-                image=int(train.images[row]),
-                scene=data.scene_names[data.scenes_train[train.images[row]]],
-                labels=tuple(name for name, shown in zip(train.names, train.Y[row], strict=True) if shown),
-                contribution=value,
-            )
-            for row, value in speakers
-        ),
-    )
+    maps = {"before projection": unit, "after projection": unit @ model.projection_}
+    return plots.label_map(maps, model.label_names_, np.arange(len(unit)) < model.n_seen_)

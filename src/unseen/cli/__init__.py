@@ -10,7 +10,7 @@ from unseen import __version__
 from unseen.cli.data import data_app
 from unseen.cli.demo import demo
 from unseen.cli.features import features
-from unseen.cli.labels import labels_app
+from unseen.cli.labels import labels
 from unseen.cli.photos import evaluate, explain, fit, tag
 from unseen.cli.reproduce import reproduce
 from unseen.cli.terminal import make_output_safe
@@ -28,7 +28,7 @@ app.command()(explain)
 app.command()(features)
 app.command()(fit)
 app.command()(evaluate)
-app.add_typer(labels_app, name="labels")
+app.command()(labels)
 app.add_typer(data_app, name="data")
 app.command()(reproduce)
 

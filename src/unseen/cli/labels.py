@@ -1,159 +1,154 @@
-"""`unseen labels`: labels, before any training."""
+"""`unseen labels`: labels before any training."""
 
 from __future__ import annotations
 
+import csv
+import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-from rich.markup import escape
+from typer import Option
 
-from unseen.cli.terminal import check_output, one_line_errors, open_console, print_table, show_if_slow
+from unseen.cli.terminal import check_output, one_line_errors, open_console, print_table, write_page
+from unseen.templates import Mark, Table
 
 if TYPE_CHECKING:
+    from unseen.labels.diagnosis import Diagnosis
+    from unseen.labels.relations import Relations
     from unseen.labels.space import LabelSpace
-    from unseen.templates.report import Report
 
-labels_app = typer.Typer(no_args_is_help=True, help="Look at labels before any training.")
-
-_Seen = Annotated[str, typer.Option("--seen", help="Annotated labels: names with commas, or a file of names.")]
-_Unseen = Annotated[str, typer.Option("--unseen", help="Labels nobody annotated: names, or a file of names.")]
-_Vectors = Annotated[
-    str,
-    typer.Option("--vectors", help='Source: use, glove, minilm, "use:a photo of a {}", glove-6b-300d, a file.'),
-]
-_Missing = Annotated[
-    str,
-    typer.Option("--missing", help="Names that the vectors do not know: error, mean (of common words) or skip."),
-]
-_Senses = Annotated[list[str], typer.Option("--sense", help="WordNet sense of a label: plant=plant.n.02.")]
-_Sources = Annotated[
-    list[str],
-    typer.Option("--source", help="wordnet, a CSV of hit counts or a file of tag sets; weighted: wordnet=2."),
-]
-_WORDNET: list[str] = ["wordnet"]
 _NONE: list[str] = []
-_Output = Annotated[
-    Path | None, typer.Option("--output", readable=False, help="HTML file for a page with figures.")
-]
 
 
-@labels_app.command("show")
-def labels_show(
-    seen: _Seen,
-    unseen: _Unseen = "",
-    vectors: _Vectors = "use",
-    missing: _Missing = "error",
-    output: _Output = None,
+def labels(
+    seen: Annotated[list[str], Option(help="Annotated labels: words between commas, or a file; repeatable.")],
+    unseen: Annotated[list[str], Option(help="Labels without annotations, given in the same way.")] = _NONE,
+    vectors: Annotated[str, Option(help='use, glove, "use:a photo of a {}", a file of vectors, or none.')] = "use",
+    missing: Annotated[str, Option(help="Names without a vector: error, mean (of all) or skip.")] = "error",
+    source: Annotated[
+        list[str], Option(help="Relations: wordnet, a CSV of hit counts or a file of tag sets; repeatable.")
+    ] = _NONE,
+    sense: Annotated[list[str], Option(help="WordNet sense of a label: plant=plant.n.02.")] = _NONE,
+    output: Annotated[Path | None, Option("--output", "-o", help="HTML page with tables and figures.")] = None,
 ) -> None:
-    """Show what stands for each label and which labels are near each other; --output draws the label map."""
-    with one_line_errors("labels show"):
-        known, others = _names(seen, unseen, output)
-        from unseen.labels import pages as pages
-
-        labels = _look_up([*known, *others], vectors, missing)
-        known, others = _kept(known, labels), _kept(others, labels)
-        print_table(open_console(), pages.vectors_table(labels, len(known)))
-        if output is not None:
-            report = _labels_report(known, others)
-            pages.add_vectors(report, labels, len(known))
-            _save(report, output)
-
-
-@labels_app.command("relations")
-def labels_relations(
-    seen: _Seen,
-    unseen: _Unseen = "",
-    source: _Sources = _WORDNET,
-    sense: _Senses = _NONE,
-    output: _Output = None,
-) -> None:
-    """Show how labels are related by WordNet or by hit counts; --output draws the matrix."""
-    with one_line_errors("labels relations"):
-        known, others = _names(seen, unseen, output)
-        from unseen.labels import pages as pages
-        from unseen.labels.relations import relate
-
-        names = (*known, *others)
-        relations = relate(names, source, senses=_senses(sense))
-        print_table(open_console(), pages.relations_table(relations, names, len(known)))
-        if output is not None:
-            report = _labels_report(known, others)
-            pages.add_relations(report, relations, names, len(known))
-            _save(report, output)
-
-
-@labels_app.command("diagnose")
-def labels_diagnose(
-    seen: _Seen,
-    unseen: _Unseen,
-    vectors: _Vectors = "use",
-    missing: _Missing = "error",
-    source: _Sources = _NONE,
-    sense: _Senses = _NONE,
-    output: _Output = None,
-) -> None:
-    """Tell which unseen labels have seen ones to learn from, and which are orphans; --output writes it all."""
-    with one_line_errors("labels diagnose"):
-        known, others = _names(seen, unseen, output)
-        from unseen.labels import pages as pages
-        from unseen.labels.diagnosis import diagnose
-        from unseen.labels.relations import relate
-
-        labels = _look_up([*known, *others], vectors, missing)
-        known, others = _kept(known, labels), _kept(others, labels)
-        diagnosis = diagnose(labels.select(known), labels.select(others))
-        relations = relate(labels.names, source, senses=_senses(sense)) if source else None
-        print_table(open_console(), pages.diagnosis_table(diagnosis))
-        if output is not None:
-            report = _labels_report(known, others)
-            pages.add_diagnosis(report, diagnosis)
-            pages.add_vectors(report, labels, len(known))
-            if relations is not None:
-                pages.add_relations(report, relations, labels.names, len(known))
-            _save(report, output)
-
-
-def _names(seen: str, unseen: str, output: Path | None) -> tuple[list[str], list[str]]:
-    """Read both lists of names; an output that cannot be written is refused before the work."""
-    if output is not None:
+    """Look at labels before any training: vectors, relations, and which unseen labels can learn from seen ones."""
+    with one_line_errors("labels"):
         check_output(output)
-        from unseen.evaluation.plots import require_matplotlib
+        from unseen.labels.diagnosis import comparable, diagnose
+        from unseen.labels.names import merge_names
+        from unseen.labels.relations import relate
+        from unseen.labels.space import LabelSpace
 
-        require_matplotlib()
-    from unseen.labels.pages import read_names
+        n_seen = len(merge_names(words := read_words(seen, "--seen"))[0])
+        names, notes = merge_names([*words, *(read_words(unseen, "--unseen") if unseen else [])])
+        for note in notes:
+            warnings.warn(note, stacklevel=1)
+        tables, space, related = [], None, None
+        if vectors != "none":
+            space = LabelSpace(names, vectors, missing=missing)
+            n_seen, names = sum(name in space for name in names[:n_seen]), space.names
+            if not n_seen or (unseen and n_seen == len(names)):
+                raise ValueError("--missing: skipping leaves no seen or no unseen label. Choose other vectors.")
+            if n_seen < len(names):
+                tables.append(_transfer(diagnose(space.select(names[:n_seen]), space.select(names[n_seen:]))))
+            tables.append(_vectors(space, n_seen))
+        if source:
+            related = relate(names, source, senses=_senses(sense))
+            tables.append(_relations(related, n_seen))
+        for table in tables:
+            print_table(open_console(), table)
+        if output is not None:
+            from unseen.evaluation import plots
 
-    return read_names(seen, "--seen"), read_names(unseen, "--unseen") if unseen else []
+            figures = []
+            if space is not None:
+                is_seen = [i < n_seen for i in range(len(names))]
+                drawn = plots.label_map({"label vectors": comparable(space)}, names, is_seen)
+                figures.append(
+                    (plots.to_svg(drawn, prefix="map-"), "Label vectors: their first two principal components.")
+                )
+            if related is not None:
+                drawn = plots.relation_map(related.matrix, names, n_seen)
+                figures.append((plots.to_svg(drawn, prefix="matrix-"), "Relations, the seen labels first."))
+            subtitle = f"{n_seen} seen and {len(names) - n_seen} unseen labels"
+            write_page(output, "labels.html.j2", subtitle=subtitle, tables=tables, figures=figures)
 
 
-def _kept(names: list[str], labels: LabelSpace) -> list[str]:
-    """Names that have a vector: all of them, unless unknown ones are skipped."""
-    kept = [name for name in names if name in labels]
-    if names and not kept:
-        raise ValueError(f"--missing: skipping leaves none of {', '.join(names)}. Choose other vectors.")
-    return kept
+def read_words(given: Iterable[str], option: str) -> list[str]:
+    """Return the words of an option: each value is a file with one word per line, or words between commas.
+
+    Semicolons, where there are any, separate words instead of commas; a word that holds a separator stands in
+    quotation marks; ``#`` begins a comment in a file.
+    """
+    words: list[str] = []
+    for text in given:
+        separator = ";" if ";" in text else ","
+        if _is_file(text):
+            try:
+                lines = Path(text).read_text(encoding="utf-8-sig").splitlines()
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{option}: {text!r} is not UTF-8 text ({error}).") from None
+            words += [line for line in lines if not line.lstrip().startswith("#")]
+        elif separator not in text and (text.endswith((".txt", ".csv")) or "/" in text):
+            raise ValueError(f"{option}: there is no file {text!r}. Pass a file, or words between commas.")
+        else:
+            words += next(csv.reader([text.replace("\n", " ")], delimiter=separator, skipinitialspace=True), [])
+    words = [word.strip() for word in words if word.strip()]
+    if not words:
+        raise ValueError(f"{option}: no word was given. Write for example {option} 'dog, dining table'.")
+    return words
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # a long list of words is not a file name
+        return False
 
 
 def _senses(given: list[str]) -> dict[str, str]:
-    """Read options of the form label=sense."""
     pairs = [text.rpartition("=") for text in given]
     if any(not name.strip() or not sense.strip() for name, _, sense in pairs):
         raise ValueError(f"--sense: {', '.join(given)} was given. Write a label and its sense: plant=plant.n.02.")
     return {name.strip(): sense.strip() for name, _, sense in pairs}
 
 
-def _look_up(names: list[str], source: str, missing: str) -> LabelSpace:
-    from unseen.labels.space import LabelSpace
+def _transfer(diagnosis: Diagnosis) -> Table:
+    """Return the seen labels that each unseen one can learn from, and the verdict."""
+    rows = []
+    for label in diagnosis.labels:
+        verdict = Mark("orphan", "accent") if label.orphan else Mark("supported", "good")
+        rows.append((label.name, ", ".join(f"{name} {cosine:.2f}" for name, cosine in label.neighbours), verdict))
+    note = f"Orphan: its nearest seen label is no nearer than chance ({diagnosis.chance:.2f})."
+    if diagnosis.is_rough:
+        note += " With so few labels the level of chance is a rough estimate."
+    columns = ("unseen label", "nearest seen labels, cosine", "verdict")
+    return Table("What each unseen label can learn from", columns, rows, note)
 
-    with show_if_slow(open_console(), f"getting the vectors {source!r}, once"):
-        return LabelSpace(names, source, missing)
+
+def _vectors(labels: LabelSpace, n_seen: int) -> Table:
+    """Return what stands for each label, and which other label is nearest."""
+    from unseen.labels.diagnosis import comparable
+
+    rows, unit = [], comparable(labels)
+    for i, (name, found) in enumerate(zip(labels.names, labels.resolved, strict=True)):
+        cosines = (unit @ unit[i]).tolist()
+        near = sorted((j for j in range(len(unit)) if j != i), key=lambda j: -cosines[j])[:1]
+        nearest = "".join(f"{labels.names[j]} {cosines[j]:.2f}" for j in near)
+        rows.append((name, _kind(i < n_seen), ", ".join(found.words), found.rule, nearest))
+    title = f"Vectors of {labels.vectors.shape[1]} dimensions from {labels.source}"
+    return Table(title, ("label", "", "looked up as", "rule", "nearest label, cosine"), rows)
 
 
-def _labels_report(seen: list[str], unseen: list[str]) -> Report:
-    from unseen.templates.report import Report
+def _relations(related: Relations, n_seen: int, most: int = 3) -> Table:
+    rows = []
+    for i, (name, row) in enumerate(zip(related.names, related.matrix.tolist(), strict=True)):
+        order = sorted((j for j in range(len(row)) if j != i and row[j] > 0), key=lambda j: -row[j])
+        shown = ", ".join(f"{related.names[j]} {row[j]:.3f}" for j in order[:most])
+        rows.append((name, _kind(i < n_seen), shown or "none"))
+    return Table("Strongest relations", ("label", "", "related to"), rows, f"From {'; '.join(related.sources)}.")
 
-    return Report("Labels, before any training", f"{len(seen)} seen and {len(unseen)} unseen labels")
 
-
-def _save(report: Report, output: Path) -> None:
-    open_console().print(f"[bold]Page[/]   {escape(str(report.save(output)))}", soft_wrap=True)
+def _kind(is_seen: bool) -> Mark:
+    return Mark("seen", "pill") if is_seen else Mark("unseen", "accent")

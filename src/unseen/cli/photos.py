@@ -1,272 +1,209 @@
-"""`unseen fit`, `tag`, `explain` and `evaluate`: photos in, tags out."""
+"""`unseen tag`, `explain`, `fit` and `evaluate`: photos in, tags out."""
 
 from __future__ import annotations
 
 import csv
 import json
 import sys
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.text import Text
+from typer import Argument, Option
 
-from unseen.cli.terminal import check_output, one_line_errors, open_console, print_table, show_progress
-from unseen.validation import counted
+from unseen.cli.labels import read_words
+from unseen.cli.terminal import (
+    check_output,
+    one_line_errors,
+    open_console,
+    print_table,
+    printable,
+    say,
+    show_progress,
+    write_page,
+)
+from unseen.templates import Table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unseen.photos.tagger import PhotoTagger, PhotoTags
+    from unseen.explanation import Explanation
+    from unseen.photos.tagger import PhotoTags
     from unseen.photos.training import Trained
-    from unseen.templates.report import Picture
 
-_Model = Annotated[
-    Path | None,
-    typer.Option("--model", "-m", readable=False, help="A model of unseen fit; else the one in the box."),
-]
-_Features = Annotated[
-    Path,
-    typer.Argument(readable=False, help="Folder of unseen features, or an .npz or .npy file with a row an image."),
-]
-_Annotations = Annotated[
-    Path,
-    typer.Option(
-        "--labels",
-        "-l",
-        readable=False,
-        help="Annotations: a CSV, a VOC devkit, a COCO file, a folder of NUS-WIDE.",
-    ),
-]
-_Sources = Annotated[
-    list[str],
-    typer.Option("--source", help="Relations of labels: wordnet, a CSV of hit counts, a file of tag sets."),
-]
+_Words = Annotated[list[str], Option("--words", "-w", help="Words between commas, or a file; repeatable.")]
+_Model = Annotated[str | None, Option("--model", "-m", help="A model of unseen fit; else the packaged one.")]
+_Features = Annotated[str, Argument(help="Folder of unseen features, or an .npz file with one row per image.")]
+_Annotations = Annotated[str, Option("--annotations", "-a", help="CSV, VOC devkit, COCO file or NUS-WIDE folder.")]
+_Split = Annotated[str | None, Option(help="Part of the annotations, or all; else train(val) or test, as needed.")]
+_Page = Annotated[Path | None, Option("--output", "-o", help="HTML page to write.")]
 _NONE: list[str] = []
 
 
-def fit(
-    features: _Features,
-    labels: _Annotations,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", readable=False, help="Model file to write (.safetensors).")
-    ],
-    vectors: Annotated[
-        str,
-        typer.Option(help='Label vectors: use, minilm, glove or a file; with a prompt: "use:a photo of a {}".'),
-    ] = "use",
-    unseen: Annotated[
-        str, typer.Option(help="Labels to transfer to, known now: names with commas, or a file.")
-    ] = "",
-    split: Annotated[
-        str | None,
-        typer.Option(help="Part of the annotations, or all; else trainval or train, if there are parts."),
-    ] = None,
-    source: _Sources = _NONE,
-    lam: Annotated[float | None, typer.Option(help="Weight of the relations of --source; else 0.1.")] = None,
-    classes: Annotated[bool, typer.Option(help="Let the backbone's own classes speak too, if it has any.")] = True,
-    backbone: Annotated[
-        str | None, typer.Option(help="What made the features, if their file does not say: see unseen features.")
-    ] = None,
-    search: Annotated[
-        bool,
-        typer.Option(
-            "--search", help="Choose beta, with --unseen also gamma, on held-out annotated labels: minutes."
-        ),
-    ] = False,
-    rank: Annotated[int | None, typer.Option(min=1, help="Rank of the projection; else one a seen label.")] = None,
-    beta: Annotated[float, typer.Option(help="Weight of the squared norm.")] = 10.0,
-    gamma: Annotated[float | None, typer.Option(help="Weight of the transfer to --unseen; else 0.1.")] = None,
-) -> None:
-    """Learn annotated labels from features: what unseen tag needs to propose them, and any others."""
-    console = open_console()
-    with one_line_errors("fit", interrupted="nothing was written"):
-        check_output(output)
-        from unseen.photos.training import train
-
-        others = _names(unseen, "--unseen") if unseen else []
-        if gamma is not None and not others:
-            raise ValueError(
-                "--gamma: it weighs the transfer to labels that are known now. Name them with --unseen."
-            )
-        if lam is not None and not source:
-            raise ValueError("--lam: it weighs relations of labels. Say where they are from with --source.")
-        with show_progress(console) as reporter:
-            reporter.stage("choosing parameters on held-out labels, then fitting" if search else "fitting")
-            trained = train(
-                features, labels, vectors=vectors, unseen=others, split=split, classes=classes, backbone=backbone,
-                sources=source, search=search, progress=reporter.step if search else None, rank=rank, beta=beta,
-                gamma=0.1 if gamma is None else gamma, lam=0.1 if lam is None else lam,
-            )  # fmt: skip
-        trained.model.save(output)
-        _print_fit(console, trained, output)
-
-
 def tag(
-    photos: Annotated[
-        list[Path], typer.Argument(readable=False, help="Image files, folders of them, .txt or .csv lists.")
-    ],
-    labels: Annotated[
-        str | None,
-        typer.Option("--labels", "-l", help="Words to choose from: with commas, or a file; else everyday ones."),
-    ] = None,
+    photos: Annotated[list[str], Argument(help="Image files, folders of them, .txt or .csv lists.")],
+    words: _Words = _NONE,
     model: _Model = None,
-    top: Annotated[int, typer.Option(min=1, help="Tags a photo.")] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line and photo.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print a CSV table, a row a tag.")] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", readable=False, help="HTML page with the photos and tags.")
-    ] = None,
+    top: Annotated[int, Option(min=1, help="Tags per photo.")] = 5,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object per photo and line.")] = False,
+    as_csv: Annotated[bool, Option("--csv", help="Print a CSV table, one row per tag.")] = False,
+    output: _Page = None,
 ) -> None:
-    """Tag photos with any words, the best first; those above the photo's threshold are marked."""
+    """Tag photos with any words, or everyday words; tags above the photo's own threshold are marked."""
     with one_line_errors("tag"):
         if as_json and as_csv:
             raise ValueError("--json and --csv were both given. Choose one.")
-        if output is not None:
-            check_output(output)
-        names = None if labels is None else _names(labels, "--labels")
-        tagged = _load(model).tag(photos, names, top)
-        write = _write_json if as_json else _write_csv if as_csv else _write_text
-        pictures: list[Picture] | None = None if output is None else []
-        n_problems = write(_shown(tagged, pictures))
-        if output is not None and pictures is not None:
-            from unseen.photos.pages import tags_page
+        check_output(output)
+        from unseen.photos.tagger import PhotoTagger, thumbnail
 
-            page = tags_page(pictures).save(output)
-            if not (as_json or as_csv):
-                open_console().print(f"[bold]Page[/]   {escape(str(page))}", soft_wrap=True)
+        tagged = PhotoTagger.load(model).tag(photos, read_words(words, "--words") if words else "everyday", top)
+        show = _print_json if as_json else _print_csv if as_csv else _print_text
+        if as_csv:
+            typer.echo("path,rank,label,score,predicted")
+        n_problems, cards = 0, []
+        for photo in tagged:
+            if photo.problem is not None:
+                n_problems += 1
+                typer.echo(f"unseen tag: {printable(photo.path)} cannot be read: {photo.problem}.", err=True)
+            elif output is not None:
+                path = PurePath(printable(photo.path))
+                cards.append((thumbnail(photo.path), path.name, photo.tags, str(path.parent)))
+            if photo.problem is None or as_json:
+                show(photo)
+        if not (as_json or as_csv):
+            say(open_console(), "* above the photo's own threshold, which is at 0.", style="dim")
+        if output is not None:
+            write_page(output, "tags.html.j2", photos=cards)
     if n_problems:
         raise typer.Exit(2)
 
 
 def explain(
-    photo: Annotated[Path, typer.Argument(readable=False, help="An image file.")],
-    label: Annotated[str, typer.Option("--label", "-l", help="The word to explain.")],
+    photo: Annotated[str, Argument(help="An image file.")],
+    words: _Words,
     model: _Model = None,
-    top: Annotated[int, typer.Option(min=1, help="Contributions of each kind.")] = 5,
+    by: Annotated[str, Option(help="Split what was learned over annotated labels, or images.")] = "labels",
+    top: Annotated[int, Option(min=1, help="Parts to show.")] = 10,
+    output: _Page = None,
 ) -> None:
-    """Say why a photo got its score for a word: which annotated labels, classes and training images speak."""
+    """Say why a photo got its score for a word: exact parts from labels, classes of the backbone or images."""
+    console = open_console()
     with one_line_errors("explain"):
-        from unseen.photos.pages import explanation_tables
+        check_output(output)
+        from unseen.photos.tagger import PhotoTagger, thumbnail
 
-        tagger = _load(model)
-        why = tagger.explain(photo, label)
-        console = open_console()
-        verdict = "above" if why.score > 0 else "below"
-        console.print(f"{photo}: {why.label} {why.score:+.2f}, {verdict} the threshold.\n", markup=False)
-        for table in explanation_tables(why, top):
+        tagger = PhotoTagger.load(model)
+        found = [tagger.explain(photo, word, by) for word in read_words(words, "--words")]
+        tables = [_parts_table(why, top) for why in found]
+        for table in tables:
             print_table(console, table)
+        if output is not None:
+            from unseen.evaluation import plots
+
+            figures = [plots.to_svg(plots.contributions(why, top), prefix=f"{i}-") for i, why in enumerate(found)]
+            card = (thumbnail(photo), Path(photo).name, [(why.label, why.score) for why in found])
+            write_page(output, "explanation.html.j2", card=card, parts=list(zip(figures, tables, strict=True)))
+
+
+def fit(
+    features: _Features,
+    annotations: _Annotations,
+    output: Annotated[Path, Option("--output", "-o", help="Model file to write (.safetensors).")],
+    vectors: Annotated[str, Option(help='use, glove, "use:a photo of a {}", or a file of word vectors.')] = "use",
+    unseen: Annotated[list[str], Option(help="Labels to transfer to, as far as known; like --words.")] = _NONE,
+    split: _Split = None,
+    source: Annotated[list[str], Option(help="Relations: wordnet, a CSV of hit counts, tag sets.")] = _NONE,
+    classes: Annotated[bool, Option(help="Add evidence from the backbone's own classes, if it has any.")] = True,
+    backbone: Annotated[str | None, Option(help="What made the features, if their file does not say.")] = None,
+    search: Annotated[bool, Option("--search", help="Choose beta, with --unseen also gamma: minutes.")] = False,
+    rank: Annotated[int | None, Option(min=1, help="Rank of the projection; else the number of labels.")] = None,
+    beta: Annotated[float, Option(help="Weight of the squared norm.")] = 10.0,
+    gamma: Annotated[float | None, Option(help="Weight of the transfer to --unseen; else 0.1.")] = None,
+    lam: Annotated[float | None, Option(help="Weight of the relations of --source; else 0.1.")] = None,
+) -> None:
+    """Learn annotated labels from features; the model tags photos with these labels and with any others."""
+    console = open_console()
+    with one_line_errors("fit"):
+        check_output(output)
+        from unseen.photos.training import train
+
+        with show_progress(console) as reporter:
+            step = reporter.stage("choosing parameters on held-out labels, then fitting" if search else "fitting")
+            trained = train(
+                features, annotations, vectors=vectors, unseen=read_words(unseen, "--unseen") if unseen else (),
+                relations=source, split=split, classes=classes, backbone=backbone, search=search, progress=step,
+                rank=rank, beta=beta, gamma=gamma, lam=lam,
+            )  # fmt: skip
+        trained.model.save(output)
+        _print_fit(console, trained)
+        say(console, f"Model: {output}", style="bold")
+        say(console, f"Next: unseen tag PHOTOS --model {output}")
 
 
 def evaluate(
     features: _Features,
-    labels: _Annotations,
+    annotations: _Annotations,
     model: _Model = None,
-    split: Annotated[
-        str | None, typer.Option(help="Part of the annotations, or all; else test or val, if there are parts.")
-    ] = None,
+    split: _Split = None,
+    output: _Page = None,
 ) -> None:
-    """Compare tags with annotations: seen labels are those that the model was fitted on, all others are unseen."""
+    """Compare tags with annotations; labels that the model was fitted on are seen, all others unseen."""
     console = open_console()
     with one_line_errors("evaluate"):
-        from unseen.images.features import open_features
+        check_output(output)
         from unseen.photos.evaluation import evaluate_photos
-        from unseen.photos.pages import evaluation_tables
-        from unseen.photos.training import check_features, match, read_part
+        from unseen.photos.tagger import PhotoTagger
 
-        opened = open_features(features)
-        data = match(opened, read_part(labels, split, ("test", "val")))
-        tagger = _load(model)
-        check_features(opened, tagger)
-        for table in evaluation_tables(evaluate_photos(tagger, data, features)):
+        tables = evaluate_photos(PhotoTagger.load(model), features, annotations, split).tables()
+        for table in tables:
             print_table(console, table)
+        if output is not None:
+            write_page(output, "evaluation.html.j2", subtitle=str(features), tables=tables)
 
 
-def _load(model: Path | None) -> PhotoTagger:
-    from unseen.photos.tagger import PhotoTagger
-
-    return PhotoTagger.load(model)
-
-
-def _names(given: str, option: str) -> list[str]:
-    from unseen.labels.pages import read_names
-
-    return read_names(given, option)
+def _print_text(photo: PhotoTags) -> None:
+    width = max((len(printable(one.name)) for one in photo.tags), default=0)
+    console = open_console()
+    say(console, photo.path, style="bold")
+    for one in photo.tags:
+        mark, style = ("*", "green") if one.score > 0 else (" ", "dim")
+        say(console, f"  {mark} {printable(one.name):<{width}}  {one.score:+.2f}", style)
 
 
-def _shown(tagged: Iterable[PhotoTags], pictures: list[Picture] | None) -> Iterator[PhotoTags]:
-    """Pass photos on with paths that can be printed; tell at once of those that cannot be read."""
-    from unseen.photos.pages import picture, printable
-
-    for photo in tagged:
-        path = printable(photo.path)
-        if photo.problem is not None:
-            typer.echo(f"unseen tag: {path} cannot be read: {photo.problem}.", err=True)
-        elif pictures is not None:
-            pictures.append(picture(photo))
-        yield photo._replace(path=path)
+def _print_json(photo: PhotoTags) -> None:
+    tags = [{"label": one.name, "score": round(one.score, 6), "predicted": one.score > 0} for one in photo.tags]
+    content = {"tags": tags} if photo.problem is None else {"problem": photo.problem}
+    typer.echo(json.dumps({"path": photo.path, **content}, ensure_ascii=False))
 
 
-def _write_text(tagged: Iterable[PhotoTags]) -> int:
-    """Print photos and their tags; return how many could not be read."""
-    console, n_problems, n_tagged = open_console(), 0, 0
-    for photo in tagged:
-        if photo.problem is not None:
-            n_problems += 1
-            continue
-        n_tagged += 1
-        console.print(Text(photo.path, style="bold"), soft_wrap=True)
-        width = max(len(one.name) for one in photo.tags)
-        for one in photo.tags:
-            mark, style = ("*", "green") if one.score > 0 else (" ", "dim")
-            console.print(Text(f"  {mark} {one.name:<{width}}  {one.score:+.2f}", style=style))
-        console.print()
-    if n_tagged:
-        console.print(Text("* above the photo's own threshold, which is at 0.", style="dim"))
-    return n_problems
-
-
-def _write_json(tagged: Iterable[PhotoTags]) -> int:
-    """Print an object a photo, with its tags or its problem; return how many could not be read."""
-    n_problems = 0
-    for photo in tagged:
-        tags = [{"label": t.name, "score": round(t.score, 6), "predicted": t.score > 0} for t in photo.tags]
-        n_problems += photo.problem is not None
-        said = {"tags": tags} if photo.problem is None else {"problem": photo.problem}
-        typer.echo(json.dumps({"path": photo.path, **said}, ensure_ascii=False))
-    return n_problems
-
-
-def _write_csv(tagged: Iterable[PhotoTags]) -> int:
-    """Print a row a tag; return how many photos could not be read."""
-    n_problems = 0
+def _print_csv(photo: PhotoTags) -> None:
     table = csv.writer(sys.stdout, lineterminator="\n")
-    table.writerow(("path", "rank", "label", "score", "predicted"))
-    for photo in tagged:
-        n_problems += photo.problem is not None
-        for rank, one in enumerate(photo.tags, start=1):
-            table.writerow((photo.path, rank, one.name, f"{one.score:.6f}", int(one.score > 0)))
-        sys.stdout.flush()
-    return n_problems
+    for rank, one in enumerate(photo.tags, start=1):
+        table.writerow((printable(photo.path), rank, one.name, f"{one.score:.6f}", int(one.score > 0)))
+    sys.stdout.flush()
 
 
-def _print_fit(console: Console, trained: Trained, output: Path) -> None:
-    from unseen.photos.pages import certificate
+def _parts_table(why: Explanation, top: int) -> Table:
+    rows: list[tuple[str, ...]] = [(part.name, part.kind, f"{part.value:+.3f}") for part in why.parts[:top]]
+    if why.parts[top:]:
+        rest = sum(part.value for part in why.parts[top:])
+        rows.append((f"{len(why.parts) - top:,} others", "", f"{rest:+.3f}"))
+    rows += [("offset", "", f"{why.offset:+.3f}"), ("score", "", f"{why.score:+.3f}")]
+    note = "Parts are annotated labels, classes of the backbone or training images."
+    return Table(f"{why.label}: {why.score:+.2f}", ("part", "kind", "contribution"), rows, note)
 
-    tagger, found = trained.model.tagger, trained.search
-    n_images, n_other = len(trained.data.rows), len(trained.data.features) - len(trained.data.rows)
-    what = f"{counted(tagger.n_seen_, 'label')} from {counted(n_images, 'image')}"
-    console.print(f"Learned {what}. {certificate(tagger)}", markup=False)
-    if n_other or trained.data.n_unmatched:
-        left_out = f"{n_other:,} images with features have no annotations of this part"
-        console.print(
-            f"Not used: {left_out}; {trained.data.n_unmatched:,} annotated ones have no features.", style="dim"
-        )
+
+def _print_fit(console: Console, trained: Trained) -> None:
+    from unseen.validation import counted
+
+    tagger, data, found = trained.model.tagger, trained.data, trained.search
+    learned: Any = getattr(tagger, "first_", tagger)
+    what = f"{counted(tagger.n_seen_, 'label')} from {counted(len(data.rows), 'image')}"
+    say(console, f"Learned {what}; certified gap to the optimum: {100 * learned.relative_gap_:.2f} %.")
+    n_other = len(data.features) - len(data.rows)
+    if n_other or data.n_unmatched:
+        unmatched = f"{counted(data.n_unmatched, 'annotated image')} without features"
+        say(console, f"Not used: {counted(n_other, 'image')} without annotations in this part, {unmatched}.")
     if found is not None:
         chosen = ", ".join(f"{name.split('__')[-1]} = {value}" for name, value in found.best_params.items())
-        score = f"{100 * found.best_score:.1f}"
-        console.print(f"Chosen on held-out labels: {chosen} (MiAP there {score}).", markup=False)
-    console.print(f"[bold]Model[/]   {escape(str(output))}", soft_wrap=True)
-    console.print(f"[bold]Next[/]    unseen tag PHOTOS --model {escape(str(output))}", soft_wrap=True)
+        say(console, f"Chosen on held-out labels: {chosen} (MiAP there: {100 * found.best_score:.1f} %).")

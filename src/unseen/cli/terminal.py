@@ -1,128 +1,33 @@
-"""What commands share on a terminal: progress, tables, errors in one line."""
+"""What the commands share: progress, tables, words and errors in one line."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table as Grid
 from rich.text import Text
 
+from unseen.templates import Cell, Table, marks, numeric_columns
+
 if TYPE_CHECKING:
-    from unseen.templates.report import Cell, Table
+    from rich.progress import Progress
 
 _SECONDS_BETWEEN_LINES = 10.0
-_TONES = {"good": "green", "accent": "dark_orange3", "plain": "dim"}
-
-
-def check_output(output: Path) -> None:
-    """Raise an OSError unless a file can be written there; nothing is left behind.
-
-    Parameters
-    ----------
-    output : Path
-        A file, existing or not; folders on the way may be missing.
-    """
-    path = output.expanduser().absolute()
-    if path.is_dir():
-        raise OSError(f"--output: {str(output)!r} is a directory. Pass the name of a file.")
-    folder = next(parent for parent in path.parents if parent.exists())
-    try:
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".unseen-"):
-            pass
-    except OSError as error:
-        raise OSError(
-            f"--output: {str(output)!r} cannot be written ({error.strerror or error}: {str(folder)!r}). "
-            f"Pass a file in a directory you may write to."
-        ) from error
-
-
-class _Lines:
-    """Progress for a log file or a pipe: a line a stage and, if things are counted, one every ten seconds."""
-
-    def __init__(self, console: Console, unit: str | None = None) -> None:
-        self._console, self._unit = console, unit
-        self._first: tuple[float, int] | None = None
-        self._shown = 0.0
-
-    def stage(self, title: str) -> None:
-        self._console.print(f"... {title}", markup=False)
-        self._first = None
-
-    def step(self, done: int, total: int) -> None:
-        if self._unit is None:
-            return
-        now = time.monotonic()
-        if self._first is None:
-            self._first, self._shown = (now, done), now
-        elif now - self._shown >= _SECONDS_BETWEEN_LINES:
-            speed = (done - self._first[1]) / (now - self._first[0])
-            pace = _pace(speed, total - done, self._unit)
-            self._console.print(f"    {done:,} of {total:,} {self._unit}, {pace}", markup=False)
-            self._shown = now
-
-
-class _PaceColumn(ProgressColumn):
-    """How many of how many, how fast, and how long it will still take."""
-
-    def __init__(self, unit: str) -> None:
-        super().__init__()
-        self._unit = unit
-
-    def render(self, task: Task) -> Text:
-        if task.total is None:
-            return Text("")
-        counts = f"{int(task.completed):,} of {int(task.total):,} {self._unit}"
-        pace = _pace(task.speed, int(task.remaining or 0), self._unit) if task.speed else ""
-        return Text(f"{counts}, {pace}" if pace else counts, style="dim")
-
-
-def _pace(speed: float, remaining: int, unit: str) -> str:
-    """Say how fast it goes and how long it will still take."""
-    if speed <= 0.0 or not remaining:
-        return f"{speed:.{0 if speed >= 10 else 1}f} {unit}/s"
-    minutes, seconds = divmod(round(remaining / speed), 60)
-    hours, minutes = divmod(minutes, 60)
-    left = f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
-    return f"{speed:.{0 if speed >= 10 else 1}f} {unit}/s, {left} left"
-
-
-class _Bars:
-    """Progress for a terminal: a bar a stage."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._task: TaskID | None = None
-
-    def stage(self, title: str) -> None:
-        self.finish()
-        self._task = self._progress.add_task(escape(title), total=None)
-
-    def step(self, done: int, total: int) -> None:
-        assert self._task is not None
-        self._progress.update(self._task, completed=done, total=total)
-
-    def finish(self) -> None:
-        if self._task is None:
-            return
-        total = self._progress.tasks[self._progress.task_ids.index(self._task)].total
-        self._progress.update(self._task, completed=total or 1, total=total or 1)
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+_STYLES = {"strong": "bold cyan", "muted": "italic dim", "pill": "dim", "good": "green", "accent": "dark_orange3"}
 
 
 def make_output_safe() -> None:
-    """Let standard output take any text, and exist: nothing that is printed ends a command."""
+    """Let standard output exist and take any text: nothing that is printed ends a command."""
     if sys.stdout is None:  # closed, as by ``>&-``
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (open until the end)
     elif isinstance(sys.stdout, io.TextIOWrapper):
@@ -130,133 +35,138 @@ def make_output_safe() -> None:
 
 
 def open_console() -> Console:
-    """Return a console for standard output."""
+    """Return a console for standard output; lines stay whole where no terminal limits their width."""
     console = Console(highlight=False)
-    # Without a terminal there is no width to fit into: lines stay whole.
     return console if console.is_terminal else Console(highlight=False, width=max(console.width, 110))
 
 
-@contextmanager
-def show_progress(console: Console, unit: str | None = None) -> Iterator[_Lines | _Bars]:
-    """Yield a reporter of stages and steps: bars on a terminal, lines elsewhere.
+def printable(text: str) -> str:
+    """Return text with its control characters and undecodable bytes escaped."""
+    return text.translate(_CONTROL).encode("utf-8", "backslashreplace").decode()
 
-    Parameters
-    ----------
-    console : Console
-        Where to.
-    unit : str, optional
-        What the steps count, such as "images": then their number, speed and the time left are shown as well.
-    """
-    if not console.is_terminal:
-        yield _Lines(console, unit)
-        return
-    columns: list[ProgressColumn] = [
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TimeElapsedColumn(),
-    ]
-    if unit is not None:
-        columns.append(_PaceColumn(unit))
-    with Progress(*columns, console=console) as progress:
-        bars = _Bars(progress)
-        yield bars
-        bars.finish()
+
+def say(console: Console, text: str, style: str | None = None) -> None:
+    """Print one line as it is, without markup; a terminal wraps it."""
+    console.print(printable(text), style=style, markup=False, soft_wrap=True)
 
 
 @contextmanager
-def show_if_slow(console: Console, title: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Yield a ``progress(done, total)`` that shows nothing unless it is called.
+def one_line_errors(command: str, interrupted: str = "nothing was written") -> Iterator[None]:
+    """Turn an interruption (exit code 130), a user's mistake (2) or a warning into one line on standard error."""
 
-    Parameters
-    ----------
-    console : Console
-        Where to.
-    title : str
-        What takes the time.
-    """
-    with show_progress(console) as reporter:
-        begun = False
+    def note(message: Warning | str, *_: object, **__: object) -> None:
+        typer.echo(f"unseen {command}: note: {printable(_one_line(message))}", err=True)
 
-        def progress(done: int, total: int | None) -> None:
-            nonlocal begun
-            if not begun:
-                reporter.stage(title)
-                begun = True
-            if total:
-                reporter.step(done, total)
-
-        yield progress
-
-
-@contextmanager
-def one_line_errors(
-    command: str, *, interrupted: str | Callable[[], str] = "nothing was written"
-) -> Iterator[None]:
-    """Turn an interruption and the errors of a user's world into one line and an exit code.
-
-    Parameters
-    ----------
-    command : str
-        What the user typed after ``unseen``.
-    interrupted : str or callable, default="nothing was written"
-        What an interruption leaves behind, or what says it then.
-    """
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = note
+            yield
     except KeyboardInterrupt:
-        left = interrupted if isinstance(interrupted, str) else interrupted()
-        typer.echo(f"unseen {command}: interrupted, {left}.", err=True)
+        typer.echo(f"unseen {command}: interrupted; {interrupted}.", err=True)
         raise typer.Exit(130) from None
     except BrokenPipeError:
         raise
     except (OSError, ImportError, ValueError) as error:
-        typer.echo(f"unseen {command}: {_without_number(error)}", err=True)
+        typer.echo(f"unseen {command}: {printable(_one_line(error))}", err=True)
         raise typer.Exit(2) from None
 
 
-def _without_number(error: Exception) -> str:
-    """Say what the system refused: ``'photos': Permission denied`` in place of ``[Errno 13] ...``."""
-    if isinstance(error, OSError) and error.errno is not None and error.filename and error.strerror:
-        return f"{os.fspath(error.filename)!r}: {error.strerror}. Check the path and its permissions."
-    return str(error)
+def _one_line(message: Exception | str) -> str:
+    """Return a message in one line: ``'photos': Permission denied`` instead of ``[Errno 13] ...``."""
+    if isinstance(message, OSError) and message.errno is not None and message.filename and message.strerror:
+        return f"{os.fspath(message.filename)!r}: {message.strerror}. Check the path and its permissions."
+    return " ".join(str(message).split())
+
+
+def check_output(output: Path | None) -> None:
+    """Raise an OSError unless a file can be written there; missing folders on the way are fine."""
+    if output is None:
+        return
+    path = output.expanduser().absolute()
+    if path.is_dir():
+        raise OSError(f"--output: {str(output)!r} is a directory. Pass the name of a file.")
+    folder = next(parent for parent in path.parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise OSError(f"--output: {str(output)!r} cannot be written: check {str(folder)!r}, or pass another file.")
+
+
+def write_page(output: Path, template: str, **context: object) -> None:
+    """Render a template to a file, atomically, and tell where it is, on standard error."""
+    from unseen.files import write_atomically
+    from unseen.templates import render
+
+    page = render(template, **context)
+    write_atomically(output, lambda part: part.write_text(page, encoding="utf-8", newline="\n"))
+    typer.echo(f"Page: {printable(str(output))}", err=True)
+
+
+class Reporter:
+    """Progress of a command: a bar per stage on a terminal, lines of text elsewhere."""
+
+    def __init__(self, console: Console, bars: Progress | None) -> None:
+        self._console, self._bars = console, bars
+        self._spoken = time.monotonic()
+
+    def stage(self, title: str) -> Callable[[int, int | None], None]:
+        """Begin a stage, and return its ``step(done, total)``."""
+        self.finish()
+        if self._bars is None:
+            say(self._console, f"... {title}")
+        else:
+            self._bars.add_task(title.replace("[", r"\["), total=None)
+        return self.step
+
+    def step(self, done: int, total: int | None) -> None:
+        """Show how much of the stage is done."""
+        if self._bars is not None:
+            self._bars.update(self._bars.task_ids[-1], completed=done, total=total)
+        elif time.monotonic() - self._spoken >= _SECONDS_BETWEEN_LINES:
+            self._spoken = time.monotonic()
+            say(self._console, f"    {done:,}" + (f" of {total:,}" if total else ""))
+
+    def finish(self) -> None:
+        """Complete the bar of the last stage."""
+        if self._bars is not None and self._bars.tasks:
+            task = self._bars.tasks[-1]
+            self._bars.update(task.id, completed=task.total or 1, total=task.total or 1)
+
+
+@contextmanager
+def show_progress(console: Console) -> Iterator[Reporter]:
+    """Yield a reporter of stages and steps."""
+    if not console.is_terminal:
+        yield Reporter(console, None)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as bars:
+        reporter = Reporter(console, bars)
+        yield reporter
+        reporter.finish()
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table of a report.
+    """Print a table as its page shows it; without colours, strong cells have a star and muted rows brackets."""
+    from rich import box
+    from rich.table import Table as Grid
 
-    Parameters
-    ----------
-    console : Console
-        Where to.
-    table : Table
-        What: the same table that the HTML report shows.
-    """
-    styled = console.color_system is not None
-    narrow = console.width < 100  # then headings stand on several lines, and names give way to numbers
+    narrow = console.width < 100  # then headings stand on several lines
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if narrow else 2, 0, 0), show_edge=False)
-    for column, name in enumerate(table.columns):
-        right = table.is_numeric(column)
+    numeric = numeric_columns(table.rows) or [False] * len(table.columns)
+    for name, right in zip(table.columns, numeric, strict=True):
         heading = Text("\n".join(name.split()) if right and narrow else name, style="dim")
         grid.add_column(heading, justify="right" if right else "left", no_wrap=right)
-    starred = {column for _, column in table.strong} if not styled else set()
-    for i, row in enumerate(table.rows):
-        cells = [_text(cell, strong=(i, j) in table.strong) for j, cell in enumerate(row)]
-        for j in starred:
-            cells[j] = Text(f"{cells[j]}{'*' if (i, j) in table.strong else ' '}")
-        if i in table.muted and not styled:
-            cells[0] = Text(f"({cells[0]})")
-        grid.add_row(*cells, style="italic dim" if i in table.muted else "")
-    console.print(Text(table.caption, style="bold"))
-    console.print(grid)
-    looks = ("Bold", "Italic") if styled else ("*", "( )")
-    legend = zip(looks, (table.strong_means, table.muted_means), strict=True)
-    for line in (table.note, *(f"{look}: {meaning}." for look, meaning in legend if meaning)):
-        if line:
-            console.print(Text(line, style="dim"))
-    console.print()
+    for row in table.rows:
+        cells = (_cell(cell, styled=console.color_system is not None) for cell in row)
+        grid.add_row(*cells, style=_STYLES["muted"] if marks(row[0])[0].tone == "muted" else "")
+    console.print(Text(printable(table.title), style="bold"), grid, sep="\n")
+    console.print(Text(f"{table.note}\n" if table.note else "", style="dim"))
 
 
-def _text(cell: Cell, *, strong: bool) -> Text:
-    if isinstance(cell, str):
-        return Text(cell, style="bold cyan" if strong else "")
-    return Text(" ").join(Text(mark.text, style=_TONES[mark.tone]) for mark in cell)
+def _cell(cell: Cell, *, styled: bool) -> Text:
+    plain = {} if styled else {"strong": "*{}", "muted": "({})"}
+    return Text(" ").join(
+        Text(plain.get(mark.tone, "{}").format(printable(mark.text)), style=_STYLES.get(mark.tone, ""))
+        for mark in marks(cell)
+    )

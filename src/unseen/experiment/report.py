@@ -37,7 +37,7 @@ from unseen.validation import counted
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Stage = Callable[[str], None]
+Stage = Callable[[str], object]
 Step = Callable[[int, int], None]
 
 

@@ -1,107 +1,111 @@
-"""How well a tagger of photos does on annotated ones."""
+"""evaluate_photos: how well a tagger of photos does on annotated images."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unseen.datasets.annotations import Annotations
 from unseen.evaluation.metrics import Summary, label_average_precision, summary
+from unseen.images.features import open_features
 from unseen.labels.names import label_key
 from unseen.photos.tagger import PhotoTagger
-from unseen.photos.training import TrainingSet
+from unseen.photos.training import check_features, read_annotated
+from unseen.templates import Table
+from unseen.validation import counted
 
 __all__ = ["Evaluation", "evaluate_photos"]
 
+TOP = 3  # tags per image that F1 and Hamming loss judge
 
-@dataclass(frozen=True)
-class Evaluation:
-    """How well photos are tagged, in the settings that the labels allow.
+
+class Evaluation(NamedTuple):
+    """Figures of a tagger on annotated images.
 
     Attributes
     ----------
-    zero_shot : Summary or None
-        Images with an unseen label, ranking the unseen labels; None if there are none.
-    generalized : Summary or None
-        All images, all labels; None unless there are both seen and unseen labels.
-    seen : Summary or None
-        Images with a seen label, ranking the seen labels; None if none of them was annotated at fit.
-    names : tuple of str
-        The labels, the seen ones first.
-    average_precision : tuple of float
-        Of each label's ranking of the images; NaN for a label that no image shows.
+    summaries : dict of str to Summary
+        "zero-shot" (images with an unseen label, ranking the unseen ones), "generalized" (all images and labels)
+        and "seen" (images with a seen label, ranking the seen ones), as far as there are such labels.
+    average_precision : dict of str to float
+        Of the ranking of the images by each label, the seen ones first; NaN if no image shows it.
     n_seen, n_images : int
-        How many of the names are seen; how many images there were.
-    n_trained_on : int
-        How many of the images the model was fitted on, as far as it is known: figures on these say nothing.
+        Number of labels that the model was fitted on, and number of images.
+    warning : str
+        Why the figures may be too good; empty if the model has not seen these images.
     """
 
-    zero_shot: Summary | None
-    generalized: Summary | None
-    seen: Summary | None
-    names: tuple[str, ...]
-    average_precision: tuple[float, ...]
+    summaries: dict[str, Summary]
+    average_precision: dict[str, float]
     n_seen: int
     n_images: int
-    n_trained_on: int | None = 0
+    warning: str
+
+    def tables(self) -> list[Table]:
+        """All figures in per cent, for the terminal and the page."""
+        sizes = {"zero-shot": len(self.average_precision) - self.n_seen, "seen": self.n_seen}
+        rows = []
+        for name, figures in self.summaries.items():
+            n_labels = sizes.get(name, len(self.average_precision))
+            miap, *others = (f"{100 * value:.2f}" for value in figures)
+            rows.append((name, str(n_labels), miap, *(others if n_labels > TOP else ["-"] * len(others))))
+        columns = ("setting", "labels", "MiAP", "micro-F1", "macro-F1", "Hamming loss")
+        note = f"In per cent. F1 and Hamming loss judge the {TOP} best tags per image; a low Hamming loss is good."
+        per_label = [
+            (name, "seen" if i < self.n_seen else "unseen", "-" if value != value else f"{100 * value:.1f}")
+            for i, (name, value) in enumerate(self.average_precision.items())
+        ]
+        settings = Table(counted(self.n_images, "image"), columns, rows, f"{note} {self.warning}".strip())
+        return [settings, Table("Labels", ("label", "at fit", "average precision"), per_label)]
 
 
 def evaluate_photos(
-    model: PhotoTagger, data: TrainingSet, folder: str | PathLike[str] | None = None
+    model: PhotoTagger,
+    features: str | Path,
+    annotations: str | Path | Annotations,
+    split: str | None = None,
 ) -> Evaluation:
-    """Compare the scores of a tagger with annotations: seen are the labels that it was fitted on.
+    """Compare the scores of a model with annotations; the labels that it was fitted on are seen, others unseen.
 
     Parameters
     ----------
     model : PhotoTagger
         Fitted, on other images.
-    data : TrainingSet
-        Features and annotations of test images.
-    folder : str or Path, optional
-        Where the features are, to tell which of the images the model was fitted on.
+    features : str or Path
+        Features of the backbone of the model; see `unseen.images.features.open_features`.
+    annotations : str, Path or Annotations
+        Of these images; see `unseen.datasets.read_annotations`.
+    split : str, optional
+        Part of the annotations, or "all"; by default "test" or "val", if they have parts.
 
     Returns
     -------
     Evaluation
     """
+    opened = open_features(features)
+    check_features(opened, model.backbone)
+    data = read_annotated(opened, annotations, split, ("test", "val"))
     fitted = set(map(label_key, model.tagger.label_names_[: model.tagger.n_seen_]))
-    names = data.annotations.labels
-    seen = [name for name in names if label_key(name) in fitted]
-    unseen = [name for name in names if label_key(name) not in fitted]
-    X, Y = data.columns(model.inputs), data.annotations.Y
-    order = [*seen, *unseen]
-    columns = [names.index(name) for name in order]
-    asked = model.label_vectors(order)
-    scores = model.tagger.decision_function(X, asked)
-    truth = Y[:, columns]
-    return Evaluation(
-        zero_shot=_summary(truth[:, len(seen) :], scores[:, len(seen) :], only_with_label=True),
-        generalized=_summary(truth, scores) if seen and unseen else None,
-        seen=_summary(truth[:, : len(seen)], scores[:, : len(seen)], only_with_label=True),
-        names=tuple(order),
-        average_precision=tuple(map(float, label_average_precision(truth, scores))),
-        n_seen=len(seen),
-        n_images=len(truth),
-        n_trained_on=0 if folder is None else _n_shared(model, data, folder),
-    )
+    names = sorted(data.annotations.labels, key=lambda name: label_key(name) not in fitted)  # the seen ones first
+    n_seen = sum(label_key(name) in fitted for name in names)
+    Y = data.annotations.select(labels=names).Y
+    X = model.columns(opened.X[data.rows], None if opened.logits is None else opened.logits[data.rows])
+    scores = model.tagger.decision_function(X, model.label_vectors(names))
+    summaries = {}
+    for name, part in (("zero-shot", slice(n_seen, None)), ("generalized", slice(None)), ("seen", slice(n_seen))):
+        rows = (Y[:, part] == 1).any(axis=1) | (name == "generalized")
+        if rows.any() and (name != "generalized" or 0 < n_seen < len(names)):
+            summaries[name] = summary(Y[rows, part], scores[rows, part], TOP)
+    precision = dict(zip(names, label_average_precision(Y, scores).tolist(), strict=True))
+    return Evaluation(summaries, precision, n_seen, len(Y), _too_good(model, features, data.rows))
 
 
-def _n_shared(model: PhotoTagger, data: TrainingSet, folder: str | PathLike[str]) -> int | None:
-    """Number of images that a model was fitted on, if these are its features; None if they have changed since."""
-    if model.training is None or Path(folder).resolve() != model.training.resolve():
-        return 0
-    if not model.knows_training_images(data.features):
-        return None
-    rows = model.training_rows
-    return len(data.rows) if rows is None else len(np.intersect1d(data.rows, rows))
-
-
-def _summary(Y: NDArray[Any], scores: NDArray[np.float64], *, only_with_label: bool = False) -> Summary | None:
-    shown = (Y == 1).any(axis=1)
-    if not shown.any():
-        return None
-    return summary(Y[shown], scores[shown]) if only_with_label else summary(Y, scores)
+def _too_good(model: PhotoTagger, path: str | Path, rows: NDArray[np.intp]) -> str:
+    """Say how many of the images the model was fitted on, if these are its training features."""
+    if model.training is None or Path(path).resolve() != model.training.resolve():
+        return ""
+    n_shared = len(rows if model.training_rows is None else np.intersect1d(rows, model.training_rows))
+    return f"The model was fitted on {n_shared:,} of these images: the figures are too good." if n_shared else ""

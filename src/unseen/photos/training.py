@@ -1,14 +1,14 @@
-"""From features and annotations to a tagger of photos."""
+"""train: from features and annotations to a tagger of photos."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from unseen.base import ZeroShotTagger
 from unseen.datasets import read_annotations
@@ -21,30 +21,17 @@ from unseen.images.imagenet import backbone_knowledge
 from unseen.labels.names import label_key, merge_names
 from unseen.labels.relations import relate
 from unseen.labels.space import LabelSpace
-from unseen.photos.tagger import PhotoTagger, stack_inputs
+from unseen.photos.tagger import PhotoTagger
 from unseen.taep import TAEP
 from unseen.validation import listed
 
-__all__ = [
-    "GRID",
-    "Trained",
-    "TrainingSet",
-    "backbone_of",
-    "check_features",
-    "fit_photos",
-    "make_tagger",
-    "match",
-    "read_part",
-    "train",
-]
+__all__ = ["GRID", "AnnotatedImages", "Trained", "read_annotated", "train"]
 
-
-# Searched on held-out labels: few values, since each costs several fits. The rank is that of the estimator.
+# Searched on held-out labels: few values, since each costs several fits.
 GRID: Mapping[str, Sequence[Any]] = {"beta": (1.0, 3.0, 10.0), "gamma": (0.01, 0.1, 1.0)}
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingSet:
+class AnnotatedImages(NamedTuple):
     """Images that have both features and annotations.
 
     Attributes
@@ -56,341 +43,188 @@ class TrainingSet:
     annotations : Annotations
         Their annotations, in the same order.
     n_unmatched : int
-        Annotated images that have no features.
+        Number of annotated images without features.
     """
 
     features: FeatureSet
     rows: NDArray[np.intp]
     annotations: Annotations
-    n_unmatched: int = 0
-
-    def columns(self, inputs: Sequence[str]) -> NDArray[Any]:
-        """Outputs of the backbone, by name, of the images that have annotations."""
-        features, rows = self.features, self.rows
-        every = len(rows) == len(features)
-        taken = [None if part is None else part if every else part[rows] for part in (features.X, features.logits)]
-        return stack_inputs(inputs, np.asarray(taken[0]), taken[1])
+    n_unmatched: int
 
 
 class Trained(NamedTuple):
-    """A fitted model, what it has learned from, and what a search found, if there was one."""
+    """A fitted model, the images it has learned from, and the result of the search, if there was one."""
 
     model: PhotoTagger
-    data: TrainingSet
+    data: AnnotatedImages
     search: SearchResult | None
 
 
 def train(
-    features: str | PathLike[str],
-    labels: str | PathLike[str],
+    features: str | Path,
+    annotations: str | Path | Annotations,
     *,
-    vectors: str = "use",
     unseen: Sequence[str] = (),
+    vectors: str = "use",
+    relations: Sequence[str] = (),
     split: str | None = None,
     classes: bool = True,
     backbone: str | None = None,
-    sources: Sequence[str] = (),
+    gamma: float | None = None,
+    lam: float | None = None,
     search: bool = False,
     progress: Callable[[int, int], None] | None = None,
     **parameters: Any,
 ) -> Trained:
-    """Fit a tagger of photos on features and annotations in files: what ``unseen fit`` does.
+    """Fit a tagger of photos: TAEP, combined with the evidence of the backbone's own classes.
 
     Parameters
     ----------
     features : str or Path
-        A folder of `unseen.images.features.extract_features`, or a file with a row an image.
-    labels : str or Path
-        Annotations: a CSV, a VOC devkit, a COCO file, a folder of NUS-WIDE.
-    vectors : str, default="use"
-        Source of label vectors: see `unseen.labels.vectors.look_up`.
+        A folder made by `unseen.images.features.extract_features`, or a file with one row per image.
+    annotations : str, Path or Annotations
+        A CSV, a VOC devkit, a COCO file or a folder of NUS-WIDE; see `unseen.datasets.read_annotations`.
+        Different spellings of one label are merged, with a warning.
     unseen : sequence of str
         Labels to transfer to, as far as they are known now. Annotations of them are not used.
+    vectors : str, default="use"
+        Source of word vectors; see `unseen.LabelSpace`.
+    relations : sequence of str
+        Sources of relations between labels; see `unseen.relate`.
     split : str, optional
-        Part of the annotations, or "all"; by default trainval or train, if they are divided into parts.
+        Part of the annotations, or "all"; by default "trainval" or "train", if they have parts.
     classes : bool, default=True
-        Add what the backbone's own classes say, if the features come with logits.
+        Add the evidence of the backbone's classes, if the features come with logits.
     backbone : str, optional
         What made the features, if their file does not say.
-    sources : sequence of str
-        Of relations between labels: see `unseen.labels.relations.relate`.
+    gamma, lam : float, optional
+        Weights of the transfer to ``unseen`` and of the ``relations``, 0.1 by default.
     search : bool, default=False
-        Choose beta on held-out annotated labels, and gamma if there are unseen labels (`GRID`).
+        Choose beta on held-out labels, and gamma if there are unseen labels: see `GRID`.
     progress : callable(done, total), optional
-        Of the search.
+        Progress of the search.
     **parameters
-        Of `TAEP`.
+        Parameters of `TAEP`; those of the `Combination` and its parts with their prefix, ``second__sharpness``.
 
     Returns
     -------
     Trained
-        The model, the images it has learned from, and what the search found.
     """
-    grid = dict(GRID)
-    if not unseen:  # gamma weighs the unseen labels
-        parameters["gamma"] = 0.0
-        del grid["gamma"]
-    opened = open_features(fspath(features))
+    for name, value, needed, given in (("gamma", gamma, "unseen", unseen), ("lam", lam, "relations", relations)):
+        if value is not None and not given:
+            raise ValueError(f"{name}: {value!r} was given without {needed}. Pass {needed} as well.")
+        if value is not None:
+            parameters[name] = value
+    unseen, _ = merge_names(unseen)
+    opened = open_features(features)
     network = backbone_of(opened, backbone)
-    data = match(opened, read_part(labels, split, ("trainval", "train")))
-    tagger, inputs = make_tagger(network, vectors, classes=classes and opened.logits is not None, **parameters)
-    model, found = fit_photos(
-        data,
-        tagger,
-        network,
-        vectors=vectors,
-        inputs=inputs,
-        unseen=unseen,
-        relations=(lambda names: relate(names, sources).matrix) if sources else None,
-        grid=grid if search else None,
-        folder=features,
-        progress=progress,
-    )
-    return Trained(model, data, found)
+    data = _learnable(read_annotated(opened, annotations, split, ("trainval", "train")), unseen)
+    labels = LabelSpace([*data.annotations.labels, *unseen], vectors)
+    seen, others = labels.select(data.annotations.labels), labels.select(unseen) if unseen else None
+    R = relate(labels.names, relations).matrix if relations else None
+    # A single vector minus its mean would be nothing.
+    tagger: ZeroShotTagger = TAEP(center=len(labels) > 1)
+    prefix, X = "", opened.X[data.rows]
+    if classes and opened.logits is not None and network.class_names is not None:
+        tagger = Combination(tagger, backbone_knowledge(network, vectors), network.n_features)
+        prefix, X = "first__", np.hstack([X, opened.logits[data.rows]])
+    own = tagger.get_params()
+    tagger.set_params(**{name if name in own else prefix + name: value for name, value in parameters.items()})
+    found = None
+    if search:
+        grid = {prefix + name: values for name, values in GRID.items() if unseen or name != "gamma"}
+        among_seen = None if R is None else R[: len(seen), : len(seen)]
+        found = class_holdout_search(tagger, grid, X, data.annotations.Y, seen, among_seen, progress=progress)
+        tagger.set_params(**found.best_params)
+    tagger.fit(X, data.annotations.Y, seen, others, R)
+    rows = None if len(data.rows) == len(opened) else data.rows
+    return Trained(PhotoTagger(tagger, network, vectors, training=features, training_rows=rows), data, found)
 
 
-def read_part(labels: str | PathLike[str], split: str | None, usual: Sequence[str]) -> Annotations:
-    """Annotations of the part asked for; else of the first of the usual ones that is there.
-
-    Parameters
-    ----------
-    labels : str or Path
-        See `unseen.datasets.read_annotations`.
-    split : str or None
-        A part, or "all".
-    usual : sequence of str
-        What to take if none is asked for; one of them must be there if the annotations are divided into parts.
-
-    Returns
-    -------
-    Annotations
-    """
-    annotations = read_annotations(labels)
-    parts = dict.fromkeys(annotations.split or ())
-    if split is None and parts:
-        split = next((part for part in usual if part in parts), None)
-        if split is None:
-            raise ValueError(
-                f"split: the annotations have {listed(list(parts))}, and neither {' nor '.join(usual)}. Choose "
-                f"one, or all."
-            )
-    return annotations if split in (None, "all") else annotations.select(split=split)
-
-
-def match(features: FeatureSet, annotations: Annotations) -> TrainingSet:
+def read_annotated(
+    features: FeatureSet, annotations: str | Path | Annotations, split: str | None, usual: Sequence[str]
+) -> AnnotatedImages:
     """Bring features and annotations together by the names of the images.
 
     Parameters
     ----------
     features : FeatureSet
-        Of images.
-    annotations : Annotations
-        Of some of them, and perhaps of others.
+        Features of images.
+    annotations : str, Path or Annotations
+        Of some of them, and perhaps of others. Different spellings of one label are merged, with a warning.
+    split : str or None
+        Part of the annotations, or "all".
+    usual : sequence of str
+        Parts of which the first that is there is taken if ``split`` is None and the annotations have parts.
 
     Returns
     -------
-    TrainingSet
-
-    Raises
-    ------
-    ValueError
-        If no image has both, or the features do not say whose they are.
+    AnnotatedImages
     """
     if not features.has_names:
-        raise ValueError(
-            "features: they do not say of which images they are. Pass an .npz file with 'image_id' beside "
-            "'features', or open them with their names: open_features(path, ids=...)."
-        )
-    places = annotations.rows_for(features.paths, missing="mark")
-    rows = np.flatnonzero(places >= 0)
+        raise ValueError("features: without names of images. Pass an .npz file with 'image_id' beside 'features'.")
+    given = annotations if isinstance(annotations, Annotations) else read_annotations(annotations)
+    parts = list(dict.fromkeys(given.split or ()))
+    if split is None and parts:
+        split = next((part for part in usual if part in parts), None)
+        if split is None:
+            raise ValueError(f"split: None was given, but there are {listed(parts)}. Choose one of them, or all.")
+    given = _merged(given if split in (None, "all") else given.select(split=split))
+    rows = np.flatnonzero(given.rows_for(features.paths, missing="mark") >= 0)
     if not len(rows):
         raise ValueError(
-            f"labels: none of the {len(annotations):,} annotated images has features. Annotations name images "
-            f"like {annotations.images[0]!r}, features like {features.paths[0]!r}."
+            f"annotations: none of their {len(given):,} images has features. Annotations name images like "
+            f"{given.images[0]!r}, features like {features.paths[0]!r}."
         )
-    matched = annotations.select([features.paths[row] for row in rows])
-    return TrainingSet(features, rows, matched, len(annotations) - len(rows))
+    return AnnotatedImages(
+        features, rows, given.select([features.paths[row] for row in rows]), len(given) - len(rows)
+    )
 
 
-def backbone_of(features: FeatureSet, name: str | None = None) -> Backbone:
-    """Open the backbone that made features.
-
-    Parameters
-    ----------
-    features : FeatureSet
-        Of a folder, which says what made them, or of a file made elsewhere, which does not.
-    name : str, optional
-        What made them, if they do not say; see `unseen.images.backbones.open_backbone`.
-
-    Returns
-    -------
-    Backbone
-
-    Raises
-    ------
-    ValueError
-        If nobody says what made them, or what is installed is another one.
-    """
+def backbone_of(features: FeatureSet, name: str | None) -> Backbone:
+    """Open the backbone that made features, or the one that is said to have made them."""
     made_by = features.backbone.get("name")
     if made_by is None and name is None:
-        raise ValueError(
-            "backbone: these features do not say what made them. Pass its name, such as efficientnet-lite0."
-        )
+        raise ValueError("backbone: these features do not say what made them. Pass its name, efficientnet-lite0.")
     backbone = open_backbone(name or str(made_by), n_threads=1)
-    if made_by is not None:
-        _check_fingerprint(features, backbone)
-    elif features.X.shape[1] != backbone.n_features:
-        raise ValueError(
-            f"backbone: {backbone.name} has {backbone.n_features} features, these are {features.X.shape[1]}. "
-            f"Pass the one that made them."
-        )
+    check_features(features, backbone)
     return backbone
 
 
-def check_features(features: FeatureSet, model: PhotoTagger) -> None:
-    """Raise a ValueError unless features come from the backbone that a model was fitted with.
-
-    Parameters
-    ----------
-    features : FeatureSet
-        To be scored. Of a file made elsewhere only the number of columns is known.
-    model : PhotoTagger
-        To score them.
-    """
-    if features.backbone:
-        _check_fingerprint(features, model.backbone)
-    n_features = model.backbone.n_features
-    if features.X.shape[1] != n_features:
+def check_features(features: FeatureSet, backbone: Backbone) -> None:
+    """Raise a ValueError unless a backbone can have made these features."""
+    fingerprint = features.backbone.get("fingerprint", backbone.fingerprint)
+    if fingerprint != backbone.fingerprint or features.X.shape[1] != backbone.n_features:
         raise ValueError(
-            f"features: {features.X.shape[1]} columns, but {model.backbone.name}, which the model was fitted "
-            f"with, has {n_features}. Make them with that backbone."
-        )
-    if "logits" in model.inputs and features.logits is None:
-        raise ValueError("features: they have no logits, but the model uses them. Make them with unseen features.")
-
-
-def _check_fingerprint(features: FeatureSet, backbone: Backbone) -> None:
-    if features.backbone.get("fingerprint") != backbone.fingerprint:
-        raise ValueError(
-            f"features: they were made by {features.backbone.get('name')!r} with other weights or another "
-            f"preparation of photos than {backbone.name!r} here. Make them again with unseen features."
+            f"features: {features.X.shape[1]} columns of {features.backbone.get('name')!r}, but {backbone.name!r} "
+            f"has {backbone.n_features}, or other weights or preprocessing. Make them again with unseen features."
         )
 
 
-def make_tagger(
-    backbone: Backbone, vectors: str, *, classes: bool = True, **parameters: Any
-) -> tuple[ZeroShotTagger, tuple[str, ...]]:
-    """TAEP on the features of a backbone; with its classes, if they are to speak too.
-
-    Parameters
-    ----------
-    backbone : Backbone
-        That makes the features.
-    vectors : str
-        Source of label vectors.
-    classes : bool, default=True
-        Add what the backbone's own classes say. Without named classes there is nothing to add.
-    **parameters
-        Of `TAEP`.
-
-    Returns
-    -------
-    ZeroShotTagger
-        To be fitted.
-    tuple of str
-        Outputs of the backbone that are its columns, in this order.
-    """
-    learned = TAEP(**parameters)
-    if not classes or backbone.class_names is None:
-        return learned, ("features",)
-    known = backbone_knowledge(backbone, vectors)
-    return Combination(learned, known, backbone.n_features), ("features", "logits")
+def _merged(annotations: Annotations) -> Annotations:
+    """Merge the columns of one label: present if any says so, else unknown if any is."""
+    names, notes = merge_names(annotations.labels)
+    for note in notes:
+        warnings.warn(f"annotations: {note}", stacklevel=4)
+    columns = []
+    for name in names if notes else ():
+        Y = annotations.Y[:, [label_key(other) == label_key(name) for other in annotations.labels]]
+        columns.append(np.where((Y == 1).any(axis=1), 1.0, np.where(np.isnan(Y).any(axis=1), np.nan, 0.0)))
+    if not columns:
+        return annotations
+    return Annotations(annotations.images, names, np.column_stack(columns), annotations.split)
 
 
-def fit_photos(
-    data: TrainingSet,
-    tagger: ZeroShotTagger,
-    backbone: Backbone,
-    *,
-    vectors: str,
-    inputs: Sequence[str] = ("features",),
-    unseen: Sequence[str] = (),
-    relations: Callable[[Sequence[str]], ArrayLike] | None = None,
-    grid: Mapping[str, Sequence[Any]] | None = None,
-    folder: str | PathLike[str] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> tuple[PhotoTagger, SearchResult | None]:
-    """Fit a tagger on features with annotations, and make it a tagger of photos.
-
-    Parameters
-    ----------
-    data : TrainingSet
-        What to learn from: see `match`.
-    tagger : ZeroShotTagger
-        What to fit, in place.
-    backbone : Backbone
-        That made the features.
-    vectors : str
-        Source of label vectors: see `unseen.labels.vectors.look_up`.
-    inputs : sequence of {"features", "logits"}, default=("features",)
-        What the tagger's columns are.
-    unseen : sequence of str
-        Labels to transfer to, as far as they are known now. Annotations of them are not used.
-    relations : callable(names) -> array-like, optional
-        Gives the relations between labels, the seen ones first.
-    grid : mapping of str to sequence, optional
-        Values of parameters to choose from, by class-holdout on the annotated labels.
-    folder : str or Path, optional
-        Where the features are, for explanations by training images.
-    progress : callable(done, total), optional
-        Of the search.
-
-    Returns
-    -------
-    PhotoTagger
-        The fitted one.
-    SearchResult or None
-        What the search found, if there was one.
-    """
+def _learnable(data: AnnotatedImages, unseen: Sequence[str]) -> AnnotatedImages:
+    """Leave out unseen labels, and images of which nothing is known."""
     held_out = set(map(label_key, unseen))
     known = [name for name in data.annotations.labels if label_key(name) not in held_out]
     if not known:
         raise ValueError("unseen: all annotated labels are unseen ones. Leave some to learn from.")
-    if notes := merge_names([*known, *unseen])[1]:
-        raise ValueError(f"labels: {notes[0]} Pass one of them.")
-    data = _with_known_labels(data, known)
-    Y = data.annotations.select(labels=known).Y
-    empty = [name for name, column in zip(known, Y.T, strict=True) if not (column == 1).any()]
+    annotations = data.annotations.select(labels=known)
+    empty = [name for name, column in zip(known, annotations.Y.T, strict=True) if not (column == 1).any()]
     if empty:
-        raise ValueError(
-            f"labels: no image shows {listed(empty)}. Annotate some, or leave these labels out of the annotations."
-        )
-    seen_labels = LabelSpace(known, vectors)
-    unseen_labels = LabelSpace(unseen, vectors) if len(unseen) else None
-    related = None if relations is None else np.asarray(relations([*known, *unseen]))
-    if len(known) + len(unseen) == 1:  # minus its mean, nothing would be left of the only vector
-        tagger.set_params(**{"first__center" if isinstance(tagger, Combination) else "center": False})
-    X, found = data.columns(inputs), None
-    if grid is not None:
-        if isinstance(tagger, Combination):
-            grid = {f"first__{name}": values for name, values in grid.items()}
-        among_seen = None if related is None else related[: len(known), : len(known)]
-        found = class_holdout_search(tagger, grid, X, Y, seen_labels, among_seen, progress=progress)
-        tagger.set_params(**found.best_params)
-    tagger.fit(X, Y, seen_labels, unseen_labels, related)
-    rows = None if len(data.rows) == len(data.features) else data.rows
-    return PhotoTagger(tagger, backbone, vectors, inputs=inputs, training=folder, training_rows=rows), found
-
-
-def _with_known_labels(data: TrainingSet, labels: Sequence[str]) -> TrainingSet:
-    """Leave out images of which nothing is known: no method learns from them."""
-    Y = data.annotations.select(labels=labels).Y
-    known = ~np.isnan(Y).all(axis=1)
-    if known.all():
-        return data
-    if not known.any():
-        raise ValueError("labels: every annotation is unknown. Annotate some images.")
-    kept = data.annotations.select(
-        [name for name, is_known in zip(data.annotations.images, known, strict=True) if is_known]
-    )
-    return TrainingSet(data.features, data.rows[known], kept, data.n_unmatched)
+        raise ValueError(f"annotations: no image shows {listed(empty)}. Annotate some, or leave these labels out.")
+    rows = np.flatnonzero(~np.isnan(annotations.Y).all(axis=1))
+    images = [annotations.images[row] for row in rows]
+    return data._replace(rows=data.rows[rows], annotations=annotations.select(images))
