@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,13 +11,14 @@ import pytest
 from unseen import LabelSpace, make_tagged_scenes
 from unseen.baselines import DMP
 from unseen.ensembles import BackboneKnowledge
-from unseen.evaluation.metrics import summary
+from unseen.evaluation.metrics import Summary, summary
 from unseen.evaluation.protocol import alternating_split, named_split
 from unseen.experiment import runner
 from unseen.experiment.data import ExperimentData, SideBySide
 from unseen.experiment.methods import METHODS, Method
-from unseen.experiment.runner import MAIN, SearchPlan, class_splits, interval, run_experiment
-from unseen.experiment.studies import FACTORS, rank_study, strength_study
+from unseen.experiment.runner import MAIN, SearchPlan, class_splits, frame, run_cell, run_cells, run_experiment
+from unseen.experiment.studies import FACTORS, rank_cells, strength_cells
+from unseen.experiment.tables import interval
 from unseen.taep import TAEP
 
 PLAN = SearchPlan(halvings=1, most_images=80)
@@ -60,19 +61,19 @@ def done(data, splits):
 
 
 def contents(experiment):
-    return [json.dumps(asdict(outcome.result), sort_keys=True) for outcome in experiment.outcomes]
+    return [json.dumps(result, sort_keys=True) for result in experiment.results]
 
 
 def test_every_method_has_a_row_on_every_split(done, splits):
-    rows = [(o.cell.method.name, o.cell.split_name) for o in done.outcomes]
+    rows = [(cell.method.name, cell.split_name) for cell in done.cells]
     assert rows == [(method.name, name) for method in SMALL for name in splits]
-    assert all(0 < o.result.held_out < 1 and o.result.n_settings >= 2 for o in done.outcomes)
+    assert all(0 < result["held_out"] < 1 and result["n_settings"] >= 2 for result in done.results)
 
 
 def test_stages_go_on_from_the_choice_before(done):
-    params = done.of("TAEP")[0].result.params
+    params = done.of("TAEP")[0][1]["params"]
     assert set(params) == {"rank", "gamma"}
-    assert done.of("DMP")[0].result.n_settings == 4  # 2 + 2, not 2 x 2 x ...
+    assert done.of("DMP")[0][1]["n_settings"] == 4  # 2 + 2, not 2 x 2 x ...
 
 
 def test_same_seed_same_bits_whatever_the_number_of_jobs(data, splits, done):
@@ -89,19 +90,19 @@ def test_the_vector_of_an_unseen_label_reaches_no_search(data, splits):
         vectors[split.unseen[0]] *= factor
         vectors[split.unseen[0], 0] += factor
         beside = SideBySide((LabelSpace(space.names, vectors), LabelSpace(space.names, vectors[:, ::-1])))
-        (outcome,) = run_experiment(
+        (result,) = run_experiment(
             replace(data, vectors={"side by side": beside}), {MAIN: split}, SMALL[:1], plan=PLAN
-        ).outcomes
-        searched.append(outcome.result)
-    assert searched[0].held_out == searched[1].held_out
-    assert searched[0].zero_shot != searched[1].zero_shot
+        ).results
+        searched.append(result)
+    assert searched[0]["held_out"] == searched[1]["held_out"]
+    assert searched[0]["zero-shot"] != searched[1]["zero-shot"]
 
 
 def test_one_seen_label_cannot_be_searched_on(data):
     split = named_split(data.labels, data.labels[:1])
     with pytest.raises(ValueError, match=r"^splits: "):
         run_experiment(data, {MAIN: split}, SMALL[:1], plan=PLAN)
-    assert run_experiment(data, {MAIN: split}, SMALL[:1], search=False).outcomes
+    assert run_experiment(data, {MAIN: split}, SMALL[:1], search=False).results
 
 
 def test_unseen_annotations_reach_no_choice_and_no_score_used_for_choosing(data, splits, done):
@@ -113,10 +114,10 @@ def test_unseen_annotations_reach_no_choice_and_no_score_used_for_choosing(data,
     assert (Y != data.Y).any()
     shuffled = run_experiment(replace(data, Y=Y), {MAIN: split}, SMALL, plan=PLAN)
     for method in SMALL:
-        before, after = done.of(method.name)[0].result, shuffled.of(method.name)[0].result
-        assert (after.params, after.held_out, after.vectors) == (before.params, before.held_out, before.vectors)
-        assert after.objective == before.objective
-        assert after.zero_shot != before.zero_shot  # the test itself does look at them
+        before, after = done.of(method.name)[0][1], shuffled.of(method.name)[0][1]
+        for name in ("params", "held_out", "vectors", "objective"):
+            assert after[name] == before[name]
+        assert after["zero-shot"] != before["zero-shot"]  # the test itself does look at them
 
 
 def test_finished_parts_are_found_again_and_damaged_ones_computed_again(data, splits, done, tmp_path, monkeypatch):
@@ -129,7 +130,7 @@ def test_finished_parts_are_found_again_and_damaged_ones_computed_again(data, sp
     assert contents(run_experiment(data, main, SMALL[:1], plan=PLAN, store=tmp_path)) == contents(first)
     assert not calls
     whole = part.read_text()
-    changed = whole.replace(repr(first.outcomes[0].result.held_out), "0.5")
+    changed = whole.replace(repr(first.results[0]["held_out"]), "0.5")
     for damage in (whole[: len(whole) // 2], changed, "[]", ""):
         part.write_text(damage)
         calls.clear()
@@ -176,7 +177,7 @@ def test_another_input_is_another_part(data, splits, tmp_path, change):
 def test_methods_without_their_inputs_are_left_out_and_named(data, splits):
     bare = replace(data, relations={})
     found = run_experiment(bare, {MAIN: splits[MAIN]}, (SMALL[0], SMALL[2], METHODS[-1]), search=False)
-    assert [method.name for method in found.methods] == ["DMP"]
+    assert {cell.method.name for cell in found.cells} == {"DMP"}
     assert "hierarchy" in found.left_out["TAEP-H"]
     assert "logits" in found.left_out[METHODS[-1].name]
     with pytest.raises(ValueError, match=r"^methods: "):
@@ -207,25 +208,22 @@ def test_interval_is_students():
 
 
 def test_label_figures_average_to_the_macro_f1(done):
-    for outcome in done.outcomes:
-        if not np.isnan(outcome.result.labels["f1"]).any():
-            assert np.mean(outcome.result.labels["f1"]) == pytest.approx(outcome.result.zero_shot.macro_f1)
+    for result in done.results:
+        if not np.isnan(result["labels"]["f1"]).any():
+            assert np.mean(result["labels"]["f1"]) == pytest.approx(Summary(*result["zero-shot"]).macro_f1)
 
 
 def test_studies_start_from_the_choice(data, done):
-    def run(cells):
-        return runner.run_cells(cells, data, plan=PLAN)
-
-    strength = strength_study(done, run)
-    assert {point.at for point in strength} == set(FACTORS)
-    chosen = done.of("TAEP")[0]
-    same = next(p for p in strength if p.curve == "TAEP" and p.at == 1.0 and p.outcome.cell.split_name == MAIN)
-    assert same.outcome.result.zero_shot == chosen.result.zero_shot
-    ranks = rank_study(done, run)
-    convex = [p.outcome.result.objective for p in ranks if p.curve == "convex"]
-    bounds = {p.at: p.outcome.result.lower_bound for p in ranks if p.curve == "convex"}
-    assert len(convex) == len(bounds) > 2
-    assert all(p.outcome.result.objective >= bounds[p.at] for p in ranks)
+    cells = strength_cells(done)
+    assert {cell.at for cell in cells} == set(FACTORS)
+    _, chosen = done.of("TAEP")[0]
+    same = next(c for c in cells if c.curve == "TAEP" and c.at == 1.0 and c.split_name == MAIN)
+    assert run_cell(same, data, PLAN)["zero-shot"] == chosen["zero-shot"]
+    cells = rank_cells(done)
+    rows = frame(cells, run_cells(cells, data, PLAN), data)
+    bounds = rows[rows.curve == "convex"].groupby("at").lower_bound.max()
+    assert len(bounds) > 2
+    assert (rows.objective >= rows["at"].map(bounds)).all()
 
 
 @pytest.mark.parametrize(
@@ -291,8 +289,8 @@ def test_the_features_of_every_network_count_for_what_is_kept(two_networks, spli
     other = replace(two_networks, features=two_networks.features | {"plain": two_networks.features["plain"] ** 2})
     again = run_experiment(other, main, open_methods, store=tmp_path)
     assert len(list(tmp_path.iterdir())) == n_kept + 1  # that of the method which looks at all of them
-    for a, b in zip(first.outcomes, again.outcomes, strict=True):
-        assert (a.result == b.result) == (a.cell.method.columns != "all")
+    for cell, before, after in zip(first.cells, first.results, again.results, strict=True):
+        assert (before == after) == (cell.method.columns != "all")
 
 
 def test_top_3_predictions_obey_the_identity_of_the_paper(data):

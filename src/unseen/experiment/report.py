@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,18 +17,9 @@ from unseen.evaluation.protocol import ClassSplit, alternating_split
 from unseen.experiment import tables
 from unseen.experiment.data import ExperimentData
 from unseen.experiment.methods import METHODS, Method
-from unseen.experiment.runner import (
-    MAIN,
-    PROTOCOLS,
-    Outcome,
-    SearchPlan,
-    class_splits,
-    interval,
-    run_cells,
-    run_experiment,
-)
-from unseen.experiment.studies import FACTORS, rank_study, strength_study
-from unseen.experiment.tables import Reproduction, by_curve, describe, miap_at
+from unseen.experiment.runner import MAIN, PROTOCOLS, SearchPlan, class_splits, frame, run_cells, run_experiment
+from unseen.experiment.studies import FACTORS, rank_cells, strength_cells
+from unseen.experiment.tables import Reproduction
 from unseen.files import write_atomically
 from unseen.templates import Table, render
 from unseen.validation import counted
@@ -112,17 +102,21 @@ def reproduce(
     start, folder = time.perf_counter(), Path(folder)
     announce = stage or (lambda title: None)
     splits = class_splits(split or alternating_split(data.labels), n_splits, seed)
-    options: dict[str, Any] = {"plan": plan, "store": folder / "cells", "n_jobs": n_jobs, "progress": step}
+    options: dict[str, Any] = {"store": folder / "cells", "n_jobs": n_jobs, "progress": step}
     announce(f"methods on {counted(len(splits), 'split')} of the classes")
-    experiment = run_experiment(data, splits, methods, search=search, repeats=repeats, seed=seed, **options)
-    run = partial(run_cells, data=data, **options)
-    announce("Figure 2: weaker regularisers")
-    strength = tuple(strength_study(experiment, run))
-    announce("rank and solver")
-    ranks = tuple(rank_study(experiment, run))
+    experiment = run_experiment(
+        data, splits, methods, search=search, repeats=repeats, seed=seed, plan=plan, **options
+    )
+    frames = [frame(experiment.cells, experiment.results, data)]
+    studies = {"Figure 2: weaker regularisers": strength_cells, "rank and solver": rank_cells}
+    for title, cells_of in studies.items():
+        announce(title)
+        cells = cells_of(experiment)
+        frames.append(frame(cells, run_cells(cells, data, experiment.plan, **options), data))
     announce("writing tables and figures")
+    rows, strength, ranks = frames
     seconds = time.perf_counter() - start
-    result = Reproduction(experiment, strength, ranks, command, folder, seconds)
+    result = Reproduction(experiment, rows, strength, ranks, command, folder, seconds)
     _write(result, folder)
     return result
 
@@ -166,9 +160,9 @@ def _sections(result: Reproduction) -> list[Section]:
         Section("Other splits of the classes", "The same experiment on random splits.", "",
                 tables.split_tables(result)),
         Section("The paper's claims", "", "", [tables.claims_table(result)]),
-        Section("Figure 2", "", "figure2", [tables.strength_table(result)] if result.strength else []),
+        Section("Figure 2", "", "figure2", [tables.strength_table(result)] if len(result.strength) else []),
         Section("Rank and solver", "The paper does not state its rank.", "ranks",
-                [tables.rank_table(result)] if result.ranks else []),
+                [tables.rank_table(result)] if len(result.ranks) else []),
         Section("Unseen labels", "Figures of each label are in labels.csv.", "labels", []),
         Section("Protocol", protocol, "", [tables.choice_table(result)]),
     ]  # fmt: skip
@@ -178,46 +172,45 @@ def _sections(result: Reproduction) -> list[Section]:
 def _draw(result: Reproduction) -> dict[str, Drawing]:
     """Every figure that there is something to draw for, by file name."""
     drawings = {"labels": _draw_labels(result)}
-    if result.strength:
+    if len(result.strength):
         drawings["figure2"] = _draw_strength(result)
-    if result.ranks:
+    if len(result.ranks):
         drawings["ranks"] = _draw_ranks(result)
     return drawings
 
 
 def _draw_strength(result: Reproduction) -> Drawing:
-    points, ticks = by_curve(result.strength), tuple(f"{factor:g}" for factor in FACTORS)
+    miap = 100 * tables.strengths(result)
     panels = []
     for symbol, names in (("gamma", ("TAEP",)), ("lambda", ("TAEP-H", "TAEP-C"))):
         curves = []
-        for kind, name in enumerate(name for name in names if name in points):
-            main = miap_at(points[name], random=False)
-            curves.append(plots.Curve(name, tuple(100 * values.mean() for values in main), kind=kind))
-            if result.experiment.random_splits:
-                random = miap_at(points[name], random=True)
-                halves = tuple(100 * interval(values - random[0]).half for values in random)
-                means = tuple(100 * values.mean() for values in random)
-                curves.append(plots.Curve(f"{name}, random splits", means, halves, kind=kind, faint=True))
+        for kind, name in enumerate(name for name in names if name in miap.index):
+            here = miap.loc[name]
+            curves.append(plots.Curve(name, tuple(here.loc[MAIN]), kind=kind))
+            if result.n_random:
+                others = here.drop(MAIN)
+                halves = tuple(tables.interval(others[at] - others[FACTORS[0]]).half for at in FACTORS)
+                means = tuple(others.mean())
+                curves.append(plots.Curve(f"{name}, random splits", means, halves, kind, faint=True))
         if curves:
+            ticks = tuple(f"{factor:g}" for factor in FACTORS)
             panels.append(plots.Panel("zero-shot MiAP, %", f"factor on {symbol}", ticks, tuple(curves)))
     caption = "Figure 2 of the paper: the regulariser is made weaker from left to right."
-    if result.experiment.random_splits:
+    if result.n_random:
         caption += " Dashed: mean over the random splits, with the 95 % interval of its change, paired by split."
     return Drawing(plots.curves(panels), caption)
 
 
 def _draw_ranks(result: Reproduction) -> Drawing:
     names = {"convex": "convex", "alternating": "paper's alternation"}
-    ranks = sorted({point.at for point in result.ranks})
-    found = {(point.curve, point.at): point.outcome.result for point in result.ranks}
+    ticks = tuple(f"{rank:g}" for rank in result.ranks["at"].unique())
     objectives, miaps = [], []
     for kind, (solver, name) in enumerate(names.items()):
-        here = [found[solver, rank] for rank in ranks]
-        objectives.append(plots.Curve(name, tuple(part.objective or np.nan for part in here), kind=kind))
         for short, protocol in zip(("ZSL", "GZSL"), PROTOCOLS, strict=True):
-            heights = tuple(100 * part.figures(protocol).miap for part in here)
+            here = result.ranks[(result.ranks.curve == solver) & (result.ranks.protocol == protocol)]
+            heights = tuple(100 * here.miap)
             miaps.append(plots.Curve(f"{name}, {short}", heights, kind=kind, faint=short == "GZSL"))
-    ticks = tuple(f"{rank:g}" for rank in ranks)
+        objectives.append(plots.Curve(name, tuple(here.objective), kind=kind))
     panels = [
         plots.Panel("objective (lower is better)", "rank r", ticks, tuple(objectives)),
         plots.Panel("MiAP, %", "rank r", ticks, tuple(miaps)),
@@ -227,16 +220,15 @@ def _draw_ranks(result: Reproduction) -> Drawing:
 
 
 def _draw_labels(result: Reproduction) -> Drawing:
-    methods, opened = (*result.methods("paper"), *result.methods("open")), result.methods("open")
-    parts = [result.experiment.of(method)[0].result.labels for method in methods]
+    opened = result.methods("open")
+    methods = [*result.methods("paper"), *opened]
+    parts = [result.experiment.of(method)[0][1]["labels"] for method in methods]
     values = np.array([part["average_precision"] for part in parts], dtype=np.float64).T
     order = np.argsort(-np.nan_to_num(values).mean(axis=1), kind="stable")
     titles = [name.replace(" + ", " +\n") + ("\n(open)" if name in opened else "") for name in methods]
     names = [parts[0]["name"][i] for i in order]
     grid = plots.label_grid(values[order], names, titles, "average precision of each unseen label, %")
-    return Drawing(
-        grid, "Average precision of the unseen labels on the test images of the main split, best on top."
-    )
+    return Drawing(grid, "Average precision of each unseen label on the test images of the main split.")
 
 
 def _write(result: Reproduction, folder: Path) -> None:
@@ -250,7 +242,7 @@ def _write(result: Reproduction, folder: Path) -> None:
     context: dict[str, Any] = {
         "title": f"The paper, reproduced on {data.name}",
         "subtitle": f"{n_train:,} training and {n_test:,} test images, {len(data.labels)} labels, "
-        f"{counted(len(result.experiment.methods), 'method')}.",
+        f"{counted(result.rows.method.nunique(), 'method')}.",
         "notes": notes(result),
         "sections": _sections(result),
         "captions": {name: drawing.caption for name, drawing in drawings.items()},
@@ -265,50 +257,24 @@ def _write(result: Reproduction, folder: Path) -> None:
 
 def _write_csv_files(result: Reproduction, folder: Path) -> None:
     """Every number as a fraction; no times, so that the same run gives the same bytes."""
-    experiment = result.experiment
-    for number, protocol in enumerate(PROTOCOLS, start=1):
-        rows = []
-        for method in experiment.methods:
-            found, paper = result.on_main_split(method.name, protocol), result.printed(protocol, method.name)
-            row = {"method": method.name, "track": method.track} | found._asdict()
-            if paper is not None:
-                row |= {f"paper_{name}": value for name, value in paper._asdict().items()}
-            rows.append(row)
-        _write_text(folder / f"table{number}.csv", _csv(rows))
-    studies = {"": experiment.outcomes} | {
-        name: [point.outcome for point in points]
-        for name, points in (("figure2", result.strength), ("ranks", result.ranks))
-    }
-    rows = [
-        {"study": name} | row for name, outcomes in studies.items() for row in _rows(experiment.data, outcomes)
-    ]
-    _write_text(folder / "rows.csv", _csv(rows))
-    labels = [
-        {"method": cell.method.name, "split": cell.split_name, "seed": cell.seed}
-        | {key: values[i] for key, values in found.labels.items()}
-        for cell, found in experiment.outcomes
-        if cell.split_name == MAIN
-        for i in range(len(found.labels["name"]))
-    ]
-    _write_text(folder / "labels.csv", _csv(labels))
-
-
-def _rows(data: ExperimentData, outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
-    return [
-        {"method": cell.method.name, "track": cell.method.track, "split": cell.split_name, "seed": cell.seed,
-         "features": " + ".join(data.used(cell.method, cell.backbone)), "vectors": found.vectors,
-         "protocol": protocol, **found.figures(protocol)._asdict(),
-         "parameters": describe(found.params), "held_out_miap": found.held_out,
-         "objective": found.objective, "lower_bound": found.lower_bound}
-        for cell, found in outcomes
-        for protocol in PROTOCOLS
-    ]  # fmt: skip
-
-
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
     import pandas as pd
 
-    return str(pd.DataFrame(rows).to_csv(index=False, lineterminator="\n"))
+    studies = {"": result.rows, "figure2": result.strength, "ranks": result.ranks}
+    files = {"rows": pd.concat([rows.assign(study=name) for name, rows in studies.items()])}
+    for number, protocol in enumerate(PROTOCOLS, start=1):
+        table = result.figures(protocol).droplevel("split")
+        for field in tables.FIELDS:
+            papers = {name: result.printed(protocol, name) for name in table.index}
+            table[f"paper_{field}"] = pd.Series({name: getattr(row, field) for name, row in papers.items() if row})
+        files[f"table{number}"] = table.reset_index()
+    labels = [
+        pd.DataFrame(found["labels"]).assign(method=cell.method.name, seed=cell.seed)
+        for cell, found in zip(result.experiment.cells, result.experiment.results, strict=True)
+        if cell.split_name == MAIN
+    ]
+    files["labels"] = pd.concat(labels)
+    for name, content in files.items():
+        _write_text(folder / f"{name}.csv", content.to_csv(index=False, lineterminator="\n"))
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -11,16 +11,15 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from math import comb
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
-from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -40,6 +39,9 @@ from unseen.experiment.data import ExperimentData
 from unseen.experiment.methods import METHODS, Method
 from unseen.files import write_atomically
 from unseen.validation import check_count, counted
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 MAIN = "main split"
 TOP = 3  # labels predicted per image; the paper's figures follow from it
@@ -64,7 +66,7 @@ class Cell:
     """A method on a split of the classes.
 
     ``sources`` are the label vectors to choose from. ``params`` are set on top of the method's own; None searches
-    them.
+    them. ``curve`` and ``at`` place the cell in the figure of a study.
     """
 
     method: Method
@@ -74,79 +76,30 @@ class Cell:
     sources: tuple[str, ...]
     seed: int
     params: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class CellResult:
-    """Result of a cell; plain values, fractions in [0, 1].
-
-    ``held_out`` is the MiAP of the chosen setting, of ``n_settings``, on held-out seen labels. ``labels`` has
-    name, positive test images, average precision and F1 of the top 3 for each unseen label of the zero-shot view.
-    """
-
-    params: dict[str, Any]
-    vectors: str
-    held_out: float | None
-    n_settings: int
-    zero_shot: metrics.Summary
-    generalized: metrics.Summary
-    labels: dict[str, list[Any]]
-    objective: float | None = None
-    lower_bound: float | None = None
-
-    def figures(self, protocol: str) -> metrics.Summary:
-        """The test figures of one protocol."""
-        return self.zero_shot if protocol == "zero-shot" else self.generalized
-
-
-class Outcome(NamedTuple):
-    """A cell and its result."""
-
-    cell: Cell
-    result: CellResult
-
-
-class Interval(NamedTuple):
-    """Mean and half the width of its 95 % confidence interval (NaN for fewer than two values)."""
-
-    mean: float
-    half: float
-    n: int
+    curve: str = ""
+    at: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """Results of `run_experiment`: one outcome per method, split and repeat; methods left out, with the reason."""
+    """Cells and their results, methods that were left out (with the reason), and how parameters were chosen."""
 
     data: ExperimentData
-    outcomes: tuple[Outcome, ...]
+    cells: tuple[Cell, ...]
+    results: tuple[dict[str, Any], ...]
     left_out: dict[str, str]
-    seed: int
     searched: bool
     plan: SearchPlan
 
     @property
-    def methods(self) -> tuple[Method, ...]:
-        """The methods that ran."""
-        return tuple({outcome.cell.method.name: outcome.cell.method for outcome in self.outcomes}.values())
-
-    @property
-    def random_splits(self) -> tuple[str, ...]:
-        """Names of the random splits."""
-        return tuple(dict.fromkeys(o.cell.split_name for o in self.outcomes if o.cell.split_name != MAIN))
-
-    @property
     def split(self) -> ClassSplit:
         """The main split."""
-        return next(outcome.cell.split for outcome in self.outcomes if outcome.cell.split_name == MAIN)
+        return next(cell.split for cell in self.cells if cell.split_name == MAIN)
 
-    def of(self, method: str, *, random: bool = False) -> tuple[Outcome, ...]:
-        """Outcomes of a method on the main split, or on the random ones."""
-        return tuple(
-            outcome
-            for outcome in self.outcomes
-            if outcome.cell.method.name == method and (outcome.cell.split_name != MAIN) == random
-        )
+    def of(self, method: str) -> list[tuple[Cell, dict[str, Any]]]:
+        """Cells of a method with their results."""
+        pairs = zip(self.cells, self.results, strict=True)
+        return [(cell, result) for cell, result in pairs if cell.method.name == method]
 
 
 def class_splits(main: ClassSplit, n_random: int, seed: int) -> dict[str, ClassSplit]:
@@ -178,9 +131,7 @@ def run_experiment(
     repeats: int = 1,
     seed: int = 0,
     plan: SearchPlan | None = None,
-    store: Path | None = None,
-    n_jobs: int | None = None,
-    progress: Progress | None = None,
+    **options: Any,
 ) -> Experiment:
     """Run every method on every split.
 
@@ -202,12 +153,8 @@ def run_experiment(
         The same seed gives the same figures, whatever the number of jobs.
     plan : SearchPlan, optional
         Halvings and images of the search.
-    store : Path, optional
-        Folder for finished cells. A cell is reused if data, method, split, seed and code are unchanged.
-    n_jobs : int, optional
-        Cells to run at once.
-    progress : callable(done, total), optional
-        Called after each cell.
+    **options
+        ``store``, ``n_jobs`` and ``progress`` of `run_cells`.
 
     Returns
     -------
@@ -226,29 +173,31 @@ def run_experiment(
     runnable = [method for method in methods if method.name not in left_out]
     if not runnable:
         raise ValueError(f"methods: none of them can run: {left_out}. Pass what they need.")
-    cells = [
-        Cell(
-            method, name, split, str(data.backbone(method)), data.sources(method), seed + r, None if search else {}
-        )
+    params: dict[str, Any] | None = None if search else {}
+    cells = tuple(
+        Cell(method, name, split, str(data.backbone(method)), data.sources(method), seed + r, params)
         for method in runnable
         for name, split in splits.items()
         for r in range(check_count(repeats, "repeats"))
-    ]
-    outcomes = run_cells(cells, data, plan=plan, store=store, n_jobs=n_jobs, progress=progress)
-    return Experiment(data, tuple(outcomes), left_out, seed, search, plan)
+    )
+    return Experiment(data, cells, tuple(run_cells(cells, data, plan, **options)), left_out, search, plan)
 
 
 def run_cells(
     cells: Iterable[Cell],
     data: ExperimentData,
+    plan: SearchPlan,
     *,
-    plan: SearchPlan | None = None,
     store: Path | None = None,
     n_jobs: int | None = None,
     progress: Progress | None = None,
-) -> list[Outcome]:
-    """Results of cells, in their order: read from the store where it has them, otherwise computed and stored."""
-    cells, plan = list(cells), plan or SearchPlan()
+) -> list[dict[str, Any]]:
+    """Results of cells, in their order, each read from the store (a folder) if it is there, otherwise computed.
+
+    A stored result is reused if data, method, split, seed and code are unchanged. ``n_jobs`` cells run at once;
+    ``progress(done, total)`` is called after each.
+    """
+    cells = list(cells)
     digests = _digests(data)
     keys = [_key(cell, data, plan, digests) for cell in cells]
     results = {key: _load(store, key) for key in keys}
@@ -258,28 +207,39 @@ def run_cells(
     jobs = (delayed(_run_keyed)(key, cell, data, plan) for key, cell in missing.items())
     finished = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)(jobs)
     for done, (key, result) in enumerate(finished, start=1 + len(cells) - len(missing)):
-        _save(store, key, result)
+        if store is not None:
+            text = json.dumps({"digest": digest(result), "result": result}, sort_keys=True, indent=1)
+            write_atomically(store / f"{key}.json", partial(Path.write_text, data=text, encoding="utf-8"))
         results[key] = result
         report(done, len(cells))
-    return [Outcome(cell, results[key]) for key, cell in zip(keys, cells, strict=True)]  # type: ignore[arg-type]
+    return [result for key in keys if (result := results[key]) is not None]
 
 
-def interval(values: ArrayLike) -> Interval:
-    """Mean of values with its 95 % interval, ``t s / sqrt(n)``, t with n - 1 degrees of freedom.
+def frame(cells: Sequence[Cell], results: Sequence[Mapping[str, Any]], data: ExperimentData) -> DataFrame:
+    """One row per cell and protocol: what was run, the test figures, the parameters, the certificate."""
+    from pandas import DataFrame
 
-    Splits of the same classes share data: the interval is about other splits of this data set, not other data.
-    """
-    sample = np.asarray(values, dtype=np.float64).ravel()
-    if sample.size < 2:
-        return Interval(float(sample.mean()) if sample.size else float("nan"), float("nan"), sample.size)
-    half = stats.t.ppf(0.975, sample.size - 1) * sample.std(ddof=1) / np.sqrt(sample.size)
-    return Interval(float(sample.mean()), float(half), sample.size)
+    return DataFrame(
+        {
+            "curve": cell.curve, "at": cell.at, "method": cell.method.name, "track": cell.method.track,
+            "split": cell.split_name, "seed": cell.seed, "vectors": result["vectors"],
+            "features": " + ".join(data.used(cell.method, cell.backbone)), "protocol": protocol,
+            **dict(zip(metrics.Summary._fields, result[protocol], strict=True)),
+            "parameters": ", ".join(f"{name} {value}" for name, value in sorted(result["params"].items())),
+            "settings": result["n_settings"], "held_out_miap": result["held_out"],
+            "objective": result["objective"], "lower_bound": result["lower_bound"],
+        }
+        for cell, result in zip(cells, results, strict=True)
+        for protocol in PROTOCOLS
+    )  # fmt: skip
 
 
-def run_cell(cell: Cell, data: ExperimentData, plan: SearchPlan) -> CellResult:
+def run_cell(cell: Cell, data: ExperimentData, plan: SearchPlan) -> dict[str, Any]:
     """Choose on the seen labels alone, refit on all of them, test once on each protocol.
 
-    On one thread, so that the bits do not depend on how many cells run at a time.
+    On one thread, so that the bits do not depend on how many cells run at a time. The result has plain values:
+    ``params``, ``vectors``, the MiAP ``held_out`` of the chosen one of ``n_settings`` on held-out seen labels, the
+    `metrics.Summary` of each protocol, figures of each unseen label, ``objective`` and ``lower_bound``.
     """
     with parallel_config(backend="sequential", n_jobs=1), threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the record has the gap of the fit
@@ -287,13 +247,26 @@ def run_cell(cell: Cell, data: ExperimentData, plan: SearchPlan) -> CellResult:
         train = training_view(X[data.is_train], data.Y[data.is_train], cell.split)
         source, params, held_out, n_settings = cell.sources[0], dict(cell.params or {}), None, 0
         if cell.params is None and cell.method.stages:
-            source, params, held_out, n_settings = choose(cell, data, train, plan)
+            source, params, held_out, n_settings = _choose(cell, data, train, plan)
         model = _make(cell, data, source).set_params(**params)
-        _fit(model, cell, data, source, train)
-        return CellResult(params, source, held_out, n_settings, **_test(model, cell, data, X))
+        split = cell.split
+        space = data.vectors[source].select([data.labels[column] for column in sorted(split.seen + split.unseen)])
+        seen, unseen = space.select(split.seen_names), space.select(split.unseen_names)
+        model.fit(train.X, train.Y, seen, unseen, _relations(cell, data, split.seen + split.unseen))
+        test = X[~data.is_train], data.Y[~data.is_train], split
+        views = zero_shot_view(*test), generalized_view(*test)
+        scores = [model.decision_function(view.X, list(view.names)) for view in views]
+        summaries = [list(evaluate(part, view, TOP)) for part, view in zip(scores, views, strict=True)]
+        result = {
+            "params": params, "vectors": source, "held_out": held_out, "n_settings": n_settings,
+            **dict(zip(PROTOCOLS, summaries, strict=True)), "labels": _label_figures(scores[0], views[0]),
+            "objective": getattr(model, "objective_", None), "lower_bound": getattr(model, "lower_bound_", None),
+        }  # fmt: skip
+        plain: dict[str, Any] = json.loads(json.dumps(result, default=lambda value: value.item()))
+        return plain
 
 
-def choose(
+def _choose(
     cell: Cell, data: ExperimentData, train: View, plan: SearchPlan
 ) -> tuple[str, dict[str, Any], float, int]:
     """Choose source and parameters on the seen labels; also returns held-out score and number of settings."""
@@ -327,43 +300,21 @@ def _relations(cell: Cell, data: ExperimentData, columns: Sequence[int]) -> NDAr
     return None if related is None else related[np.ix_(columns, columns)]
 
 
-def _fit(model: ZeroShotTagger, cell: Cell, data: ExperimentData, source: str, train: View) -> None:
-    split = cell.split
-    space = data.vectors[source].select([data.labels[column] for column in sorted(split.seen + split.unseen)])
-    relations = _relations(cell, data, split.seen + split.unseen)
-    model.fit(train.X, train.Y, space.select(split.seen_names), space.select(split.unseen_names), relations)
-
-
-def _test(model: ZeroShotTagger, cell: Cell, data: ExperimentData, X: NDArray[Any]) -> dict[str, Any]:
-    test = X[~data.is_train], data.Y[~data.is_train], cell.split
-    zero_shot, generalized = zero_shot_view(*test), generalized_view(*test)
-    scores = [model.decision_function(view.X, list(view.names)) for view in (zero_shot, generalized)]
-    return {
-        "zero_shot": evaluate(scores[0], zero_shot, TOP),
-        "generalized": evaluate(scores[1], generalized, TOP),
-        "labels": _label_figures(scores[0], zero_shot),
-        "objective": getattr(model, "objective_", None),
-        "lower_bound": getattr(model, "lower_bound_", None),
-    }
-
-
 def _label_figures(scores: NDArray[np.float64], view: View) -> dict[str, list[Any]]:
-    precisions = metrics.label_average_precision(view.Y, scores)
-    predicted = metrics.top_k(scores, TOP)
-    positives = np.nansum(np.asarray(view.Y, dtype=np.float64), axis=0)
-    f1 = [
-        metrics.micro_f1(view.Y[:, [c]], predicted[:, [c]]) if positives[c] else float("nan")
-        for c in range(len(view.names))
-    ]
+    """Name, positive test images, average precision and F1 of the top labels, one value per label."""
+    predicted, Y = metrics.top_k(scores, TOP), np.asarray(view.Y, dtype=np.float64)
+    positives = np.nansum(Y, axis=0).astype(int)
+    f1 = [metrics.micro_f1(Y[:, [c]], predicted[:, [c]]) if n else np.nan for c, n in enumerate(positives)]
+    precisions = metrics.label_average_precision(Y, scores)
     return {
         "name": list(view.names),
-        "positives": [int(n) for n in positives],
-        "average_precision": [float(value) for value in precisions],
+        "positives": positives.tolist(),
+        "average_precision": precisions.tolist(),
         "f1": f1,
     }
 
 
-def _run_keyed(key: str, cell: Cell, data: ExperimentData, plan: SearchPlan) -> tuple[str, CellResult]:
+def _run_keyed(key: str, cell: Cell, data: ExperimentData, plan: SearchPlan) -> tuple[str, dict[str, Any]]:
     return key, run_cell(cell, data, plan)
 
 
@@ -408,36 +359,20 @@ def _key(cell: Cell, data: ExperimentData, plan: SearchPlan, digests: Mapping[st
     if data.related(method) is not None:
         used.append(f"relations {method.relations}")
     model = _make(cell, data, cell.sources[0])
-    plain = {
-        k: repr(v) for k, v in model.get_params().items() if v is None or isinstance(v, bool | int | float | str)
-    }
+    plain = {k: repr(v) for k, v in model.get_params().items() if isinstance(v, bool | int | float | str | None)}
     search = None if cell.params is not None else [list(method.stages), dict(method.in_search), asdict(plan)]
-    split = [list(cell.split.seen), list(cell.split.unseen)]
-    params = None if cell.params is None else dict(cell.params)
     return digest(
         _code_digest(), [digests[name] for name in used], method.name, method.columns, type(model).__name__, plain,
-        split, list(cell.sources), cell.seed, params, search,
+        list(cell.split.seen), list(cell.split.unseen), list(cell.sources), cell.seed,
+        None if cell.params is None else dict(cell.params), search,
     )  # fmt: skip
 
 
-def _load(store: Path | None, key: str) -> CellResult | None:
+def _load(store: Path | None, key: str) -> dict[str, Any] | None:
     """The stored result of that key; None if there is none, or a damaged one."""
-    if store is None:
-        return None
     try:
-        entry = json.loads((store / f"{key}.json").read_text("utf-8"))
-        content = entry["content"]
-        if entry["digest"] != digest(content):
-            return None
-        summaries = {name: metrics.Summary(*content[name]) for name in ("zero_shot", "generalized")}
-        return CellResult(**(content | summaries))
-    except (OSError, ValueError, KeyError, TypeError):
+        entry = json.loads((store / f"{key}.json").read_text("utf-8")) if store is not None else {}
+        result: dict[str, Any] = entry["result"]
+        return result if entry["digest"] == digest(result) else None
+    except (OSError, ValueError, LookupError, TypeError):
         return None
-
-
-def _save(store: Path | None, key: str, result: CellResult) -> None:
-    if store is None:
-        return
-    content = json.loads(json.dumps(asdict(result), default=lambda value: value.item()))
-    text = json.dumps({"digest": digest(content), "content": content}, sort_keys=True, indent=1)
-    write_atomically(store / f"{key}.json", lambda part: part.write_text(text, encoding="utf-8"))

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy import stats
 
 from unseen.datasets.voc import VOC_CLASSES
 from unseen.evaluation.metrics import Summary
 from unseen.evaluation.protocol import alternating_split
-from unseen.experiment.runner import MAIN, PROTOCOLS, Experiment, Interval, Outcome, interval
-from unseen.experiment.studies import FACTORS, Point
+from unseen.experiment.runner import MAIN, PROTOCOLS, Experiment
+from unseen.experiment.studies import FACTORS, STRENGTHS
 from unseen.templates import Mark, Table
 from unseen.validation import counted
 
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
 METRICS: Final = ("MiAP", "micro-F1", "macro-F1", "Hamming")
+FIELDS: Final = list(Summary._fields)
 TRACKS: Final = {"paper": "paper track", "open": "open track"}
 RIVALS: Final = ("ConSE", "LatEm-M", "DMP", "Fast0Tag")
 OPEN: Final = (
@@ -66,18 +69,19 @@ PRINTED: Final = {
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """Everything that a reproduction found: the experiment, its studies, the command, where it was written."""
+    """What a reproduction found: `runner.frame` of the experiment and of the studies, and the command."""
 
     experiment: Experiment
-    strength: tuple[Point, ...]
-    ranks: tuple[Point, ...]
+    rows: DataFrame
+    strength: DataFrame
+    ranks: DataFrame
     command: str
     folder: Path
     seconds: float = 0.0
 
-    def methods(self, track: str) -> tuple[str, ...]:
+    def methods(self, track: str) -> list[str]:
         """Methods of a track that ran."""
-        return tuple(method.name for method in self.experiment.methods if method.track == track)
+        return list(self.rows.loc[self.rows.track == track, "method"].unique())
 
     def printed(self, protocol: str, method: str) -> Summary | None:
         """The paper's figures; None if it has none for this data set, these classes and this split."""
@@ -85,21 +89,39 @@ class Reproduction:
         same = set(data.labels) == set(VOC_CLASSES) and self.experiment.split == alternating_split(data.labels)
         return PRINTED.get((protocol, data.name, method)) if same else None
 
-    def on_main_split(self, method: str, protocol: str) -> Summary:
-        """Mean figures over the repeats on the main split."""
-        return Summary(*by_split(self.experiment.of(method), protocol)[0].tolist())
+    def figures(self, protocol: str, *, random: bool = False) -> DataFrame:
+        """Mean figures over the repeats, by method and split: the main one, or the random ones."""
+        chosen = self.rows[(self.rows.protocol == protocol) & ((self.rows.split != MAIN) == random)]
+        return chosen.groupby(["method", "split"], sort=False)[FIELDS].mean()
 
-    def over_splits(self, method: str, protocol: str) -> list[Interval]:
-        """Mean and interval of the figures over the random splits; repeats of a split are averaged first."""
-        return [interval(column) for column in by_split(self.experiment.of(method, random=True), protocol).T]
+    @property
+    def n_random(self) -> int:
+        """Number of random splits."""
+        return int(self.rows.split.nunique()) - 1
 
 
-def by_split(outcomes: Iterable[Outcome], protocol: str) -> NDArray[np.float64]:
-    """Mean over the repeats of each split, one row per split."""
-    splits: dict[str, list[Summary]] = {}
-    for cell, result in outcomes:
-        splits.setdefault(cell.split_name, []).append(result.figures(protocol))
-    return np.array([np.mean(rows, axis=0) for rows in splits.values()]).reshape(len(splits), len(METRICS))
+class Interval(NamedTuple):
+    """Mean and half the width of its 95 % confidence interval (NaN for fewer than two values)."""
+
+    mean: float
+    half: float
+
+    def percent(self, sign: str = "") -> str:
+        """Both in per cent; a dash for no value."""
+        mean = "-" if np.isnan(self.mean) else f"{100 * self.mean:{sign}.2f}"
+        return mean if np.isnan(self.half) else f"{mean} ± {100 * self.half:.2f}"
+
+
+def interval(values: Any) -> Interval:
+    """Mean of values with its 95 % interval, ``t s / sqrt(n)``, t with n - 1 degrees of freedom.
+
+    Splits of the same classes share data: the interval is about other splits of this data set, not other data.
+    """
+    sample = np.asarray(values, dtype=np.float64).ravel()
+    if sample.size < 2:
+        return Interval(float(sample.mean()) if sample.size else np.nan, np.nan)
+    half = stats.t.ppf(0.975, sample.size - 1) * sample.std(ddof=1) / np.sqrt(sample.size)
+    return Interval(float(sample.mean()), float(half))
 
 
 def main_tables(result: Reproduction, *, compact: bool = False) -> list[Table]:
@@ -114,16 +136,16 @@ def main_tables(result: Reproduction, *, compact: bool = False) -> list[Table]:
 
 def _main_table(result: Reproduction, protocol: str, track: str, compact: bool) -> Table:
     methods = result.methods(track)
-    rows = np.array([result.on_main_split(method, protocol) for method in methods])
+    values = result.figures(protocol).droplevel("split").loc[methods].to_numpy()
     paper = [result.printed(protocol, method) for method in methods]
     beside = track == "paper" and any(paper)
     more = () if not beside else ("+/-",) if compact else ("paper", "+/-")
-    shown = np.round(100 * rows, 2) * [1, 1, 1, -1]
+    shown = np.round(100 * values, 2) * [1, 1, 1, -1]
     best = shown == shown.max(axis=0)
     cells = []
     for i, method in enumerate(methods):
         row: list[str | Mark] = [method]
-        for j, value in enumerate(rows[i]):
+        for j, value in enumerate(values[i]):
             row.append(Mark(percent(value), "strong") if best[i, j] else percent(value))
             there = paper[i]
             texts = {"paper": "-", "+/-": "-"}
@@ -131,7 +153,7 @@ def _main_table(result: Reproduction, protocol: str, track: str, compact: bool) 
                 texts = {"paper": percent(there[j]), "+/-": f"{100 * (value - there[j]):+.2f}"}
             row += [texts[name] for name in more]
         cells.append(row)
-    n_repeats = len({outcome.cell.seed for outcome in result.experiment.outcomes})
+    n_repeats = result.rows.seed.nunique()
     note = _NOTE + (f" Means over {n_repeats} repeats." if n_repeats > 1 else "") + " Bold: best of this run."
     note += " '+/-': this run minus the printed figure." if beside else f" {OPEN}" if track == "open" else ""
     columns = ("method", *(name for metric in METRICS for name in (metric, *more)))
@@ -140,32 +162,31 @@ def _main_table(result: Reproduction, protocol: str, track: str, compact: bool) 
 
 def split_tables(result: Reproduction) -> list[Table]:
     """Mean and 95 % interval over the random splits, by protocol and track."""
-    n = len(result.experiment.random_splits)
-    return [
-        Table(
-            f"{protocol.capitalize()}, {counted(n, 'random split')} of the classes, {TRACKS[track]}",
-            ("method", *METRICS),
-            [(name, *map(plus_minus, result.over_splits(name, protocol))) for name in result.methods(track)],
-            f"{_NOTE} Mean over the splits and half of its 95 % interval (Student's t).",
-        )
-        for protocol in PROTOCOLS
-        for track in TRACKS
-        if n and result.methods(track)
-    ]
+    n, tables = result.n_random, []
+    for protocol in PROTOCOLS if n else ():
+        figures = result.figures(protocol, random=True)
+        for track, title in TRACKS.items():
+            rows = [
+                (name, *(interval(figures.loc[name][field]).percent() for field in FIELDS))
+                for name in result.methods(track)
+            ]
+            if rows:
+                note = f"{_NOTE} Mean over the splits and half of its 95 % interval (Student's t)."
+                head = f"{protocol.capitalize()}, {counted(n, 'random split')} of the classes, {title}"
+                tables.append(Table(head, ("method", *METRICS), rows, note))
+    return tables
 
 
 def choice_table(result: Reproduction) -> Table:
     """Parameters of the main split, and their score on held-out seen labels."""
-    experiment = result.experiment
-    rows = []
-    for method in experiment.methods:
-        cell, found = experiment.of(method.name)[0]
-        inputs = f"{' + '.join(experiment.data.used(method, cell.backbone))}, {found.vectors}"
-        held_out = "-" if found.held_out is None else percent(found.held_out)
-        rows.append((method.name, inputs, describe(found.params) or "defaults", str(found.n_settings), held_out))
-    plan = experiment.plan
-    note = "Default parameters: nothing was searched."
-    if experiment.searched:
+    chosen = result.rows[result.rows.split == MAIN].drop_duplicates("method")
+    rows = [
+        (row.method, f"{row.features}, {row.vectors}", row.parameters or "defaults", str(row.settings),
+         percent(row.held_out_miap))
+        for row in chosen.itertuples()
+    ]  # fmt: skip
+    plan, note = result.experiment.plan, "Default parameters: nothing was searched."
+    if result.experiment.searched:
         note = (
             f"Chosen on the seen labels alone. Held-out MiAP: mean over the folds of {plan.halvings} halvings, at "
             f"most {plan.most_images} training images per fold."
@@ -174,15 +195,22 @@ def choice_table(result: Reproduction) -> Table:
     return Table("Parameters, main split", columns, rows, note)
 
 
+def strengths(result: Reproduction, protocol: str = "zero-shot") -> DataFrame:
+    """MiAP of Figure 2: one row per curve and split, one column per factor."""
+    rows = result.strength[result.strength.protocol == protocol]
+    return rows.groupby(["curve", "split", "at"], sort=False).miap.mean().unstack("at")[list(FACTORS)]
+
+
 def strength_table(result: Reproduction) -> Table:
     """Figure 2 in numbers: zero-shot MiAP at each factor."""
-    rows = []
-    for name, points in by_curve(result.strength).items():
+    rows, miap = [], strengths(result)
+    for name in miap.index.unique("curve"):
+        here = miap.loc[name]
         symbol = "gamma" if name == "TAEP" else "lambda"
-        main, random = (miap_at(points, random=random) for random in (False, True))
-        rows.append((f"{name}, {symbol}", "main split", *(percent(values.mean()) for values in main)))
-        if result.experiment.random_splits:
-            rows.append(("", "random splits", *(plus_minus(interval(values)) for values in random)))
+        rows.append((f"{name}, {symbol}", "main split", *map(percent, here.loc[MAIN])))
+        if result.n_random:
+            others = here.drop(MAIN)
+            rows.append(("", "random splits", *(interval(others[at]).percent() for at in FACTORS)))
     columns = ("method", "", *(f"x {factor:g}" for factor in FACTORS))
     note = "Zero-shot MiAP in per cent. The factor multiplies the gamma or lambda of the tables."
     return Table("Figure 2: weaker regularisers", columns, rows, note)
@@ -190,30 +218,24 @@ def strength_table(result: Reproduction) -> Table:
 
 def rank_table(result: Reproduction) -> Table:
     """Objective and MiAP over the rank, for both solvers."""
-    found = {(point.curve, point.at): point.outcome.result for point in result.ranks}
+    bounds = result.ranks.groupby("at").lower_bound.max()
+    wide = result.ranks.set_index(["at", "curve", "protocol"])
     rows = []
-    for rank in sorted({point.at for point in result.ranks}):
-        parts = found["convex", rank], found["alternating", rank]
-        row = [f"{rank:g}", f"{max(part.lower_bound or -np.inf for part in parts):,.1f}"]
-        for part in parts:
-            row += [f"{part.objective:,.1f}", percent(part.zero_shot.miap), percent(part.generalized.miap)]
+    for rank in bounds.index:
+        row = [f"{rank:g}", f"{bounds[rank]:,.1f}"]
+        for solver in ("convex", "alternating"):
+            part = wide.loc[rank].loc[solver]
+            row += [f"{part.objective.iloc[0]:,.1f}", *(percent(part.miap[protocol]) for protocol in PROTOCOLS)]
         rows.append(row)
     columns = ("rank", "lower bound", "convex", "ZSL", "GZSL", "alternation", "ZSL", "GZSL")
     note = (
         "Objective of each solver, then MiAP in per cent; TAEP, all else as on the main split. No projection has "
-        f"an objective below the lower bound. The alternation stops after {iterations_of(result)} iterations: "
-        "below full rank it cycles, and where it stops is chance."
+        "an objective below the lower bound. Below full rank the alternation cycles, and where it stops is chance."
     )
     return Table("Rank, by the convex solver and by the paper's alternation", columns, rows, note)
 
 
-def iterations_of(result: Reproduction) -> int:
-    """Iterations of the alternation in the study of the rank."""
-    return next(int((p.outcome.cell.params or {})["max_iter"]) for p in result.ranks if p.curve == "alternating")
-
-
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """A difference in MiAP behind a claim of the paper: on the main split, and paired over the random ones."""
 
     claim: str
@@ -235,88 +257,53 @@ class Difference:
 def differences(result: Reproduction) -> list[Difference]:
     """The differences behind the paper's three claims, as far as their methods ran."""
     ran = result.methods("paper")
-    others = [name for name in ran if name not in RIVALS and not name.startswith("TAEP")]
     pairs = [("TAEP is better than its rivals", "TAEP", name) for name in RIVALS]
     pairs += [
-        ("TAEP is better than methods that the paper does not compare with", "TAEP", name) for name in others
+        ("TAEP is better than methods outside the paper", "TAEP", name)
+        for name in ran
+        if name not in RIVALS and not name.startswith("TAEP")
     ]
     pairs += [("Auxiliary information helps", name, "TAEP") for name in ("TAEP-H", "TAEP-C")]
     found = []
     for protocol in PROTOCOLS:
+        miap = result.rows[result.rows.protocol == protocol].groupby(["method", "split"], sort=False).miap.mean()
         for claim, first, second in pairs:
             if {first, second} <= set(ran):
-                main, random = (
-                    by_split(result.experiment.of(first, random=random), protocol)[:, 0]
-                    - by_split(result.experiment.of(second, random=random), protocol)[:, 0]
-                    for random in (False, True)
-                )
                 what = f"{first} - {second}"
-                found.append(Difference(claim, what, protocol, float(main.mean()), interval(random)))
-    for protocol in PROTOCOLS:
-        for name, points in by_curve(result.strength).items():
+                found.append(_difference(claim, what, protocol, miap[first] - miap[second]))
+    for protocol in PROTOCOLS if len(result.strength) else ():
+        miap = strengths(result, protocol)
+        for name in (name for name in STRENGTHS if name in miap.index):
             symbol = "gamma" if name == "TAEP" else "lambda"
             what = f"{name}: {symbol} x 1 - {symbol} x {FACTORS[-1]:g}"
-            full, *_, least = miap_at(points, random=False, protocol=protocol)
-            fulls, *_, leasts = miap_at(points, random=True, protocol=protocol)
-            change, claim = interval(fulls - leasts), "gamma and lambda matter"
-            found.append(Difference(claim, what, protocol, float((full - least).mean()), change))
+            change = miap.loc[name][FACTORS[0]] - miap.loc[name][FACTORS[-1]]
+            found.append(_difference("gamma and lambda matter", what, protocol, change))
     return found
+
+
+def _difference(claim: str, what: str, protocol: str, by_split: Series) -> Difference:
+    return Difference(claim, what, protocol, float(by_split[MAIN]), interval(by_split.drop(MAIN)))
 
 
 def claims_table(result: Reproduction) -> Table:
     """All differences with their intervals."""
-    n = len(result.experiment.random_splits)
+    n = result.n_random
     rows, last = [], ""
     for part in differences(result):
         title, last = "" if part.claim == last else part.claim, part.claim
-        more = (plus_minus(part.splits, sign="+"), part.verdict) if n else ()
-        rows.append((title, part.what, part.protocol, f"{100 * part.main:+.2f}", *more))
+        over_splits = (part.splits.percent("+"), part.verdict) if n else ()
+        rows.append((title, part.what, part.protocol, f"{100 * part.main:+.2f}", *over_splits))
     note = "Points of MiAP."
     if n:
         note += (
-            " Paired by split; 'above' and 'below': the 95 % interval of the mean excludes 0, "
-            "not corrected for the number of comparisons."
+            " Paired by split; 'above' and 'below': the 95 % interval of the mean excludes 0, not corrected for "
+            "the number of comparisons."
         )
-    columns = (
-        "claim",
-        "difference",
-        "protocol",
-        "main split",
-        *((counted(n, "random split"), "verdict") if n else ()),
-    )
+    more = (counted(n, "random split"), "verdict") if n else ()
+    columns = ("claim", "difference", "protocol", "main split", *more)
     return Table("The paper's claims: differences in MiAP", columns, rows, note)
 
 
-def by_curve(points: Sequence[Point]) -> dict[str, list[Point]]:
-    """Points of each curve."""
-    found: dict[str, list[Point]] = {}
-    for point in points:
-        found.setdefault(point.curve, []).append(point)
-    return found
-
-
-def miap_at(points: Sequence[Point], *, random: bool, protocol: str = "zero-shot") -> list[NDArray[np.float64]]:
-    """MiAP at each factor of Figure 2, one value per split."""
-    return [
-        by_split(
-            [p.outcome for p in points if p.at == factor and (p.outcome.cell.split_name != MAIN) == random],
-            protocol,
-        )[:, 0]
-        for factor in FACTORS
-    ]
-
-
-def percent(value: float) -> str:
-    """A fraction in per cent; a dash for NaN."""
-    return "-" if np.isnan(value) else f"{100 * value:.2f}"
-
-
-def plus_minus(part: Interval, sign: str = "") -> str:
-    """Mean and half width, in per cent."""
-    mean = "-" if np.isnan(part.mean) else f"{100 * part.mean:{sign}.2f}"
-    return mean if np.isnan(part.half) else f"{mean} ± {100 * part.half:.2f}"
-
-
-def describe(params: Mapping[str, Any]) -> str:
-    """Parameters on one line."""
-    return ", ".join(f"{name} {value}" for name, value in sorted(params.items()))
+def percent(value: float | None) -> str:
+    """A fraction in per cent; a dash for no value."""
+    return "-" if value is None or np.isnan(value) else f"{100 * value:.2f}"
