@@ -47,7 +47,6 @@ def test_strict_fails_and_names_the_files(photos, tmp_path):
     (photos / "2.jpg").write_bytes(b"")
     done = run(photos, "-o", tmp_path / "feats", "--strict", code=2)
     assert str(photos / "2.jpg") in done.stderr
-    assert done.stderr.count("\n") == 1
     assert "5 images" in run(photos, "-o", tmp_path / "feats").stdout
 
 

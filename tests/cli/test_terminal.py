@@ -31,8 +31,7 @@ def test_words_come_from_texts_and_files(tmp_path):
     (tmp_path / "words").write_bytes("\ufeffdog\n# comment\nsalt, pepper\n".encode())
     for given, words in {
         "dog, dining table": ["dog", "dining table"],
-        "dog; salt, pepper": ["dog", "salt, pepper"],
-        '"salt, pepper", dog,,': ["salt, pepper", "dog"],
+        'dog;"salt, pepper",,cow': ["dog", "salt, pepper", "cow"],
         ", ".join(["st. bernard"] * 100): ["st. bernard"] * 100,
         str(tmp_path / "words"): ["dog", "salt, pepper"],
     }.items():
@@ -77,9 +76,7 @@ def test_a_table_without_colours_marks_cells_by_characters():
     rows = [("a\x1b", Mark("1.0", "strong"), (Mark("good", "good"),)), (Mark("b", "muted"), "-", "")]
     print_table(console, Table("Title", ("name", "value", ""), rows, "A note."))
     lines = [line.split() for line in console.export_text().splitlines() if line.strip()]
-    assert ["a\\x1b", "*1.0", "good"] in lines
-    assert ["(b)", "-"] in lines
-    assert ["A", "note."] in lines
+    assert lines[3:] == [["a\\x1b", "*1.0", "good"], ["(b)", "-"], ["A", "note."]]
 
 
 @pytest.mark.parametrize("terminal", [False, True])

@@ -62,12 +62,6 @@ def test_a_label_that_was_never_annotated_is_recognised(model, tmp_path):
     assert best(model, photo, ["crimson", "cold"])[0] == "cold"
 
 
-def test_a_score_does_not_depend_on_the_other_words(model):
-    photo = world() / "photos" / "000.jpg"
-    (alone,), (among,) = model.tag(photo, ["crimson"]), model.tag(photo, ["green", "crimson", "cold"])
-    assert dict(among.tags)["crimson"] == pytest.approx(alone.tags[0].score, abs=1e-6)
-
-
 def test_spellings_of_one_word_are_one_label(model):
     photo = world() / "photos" / "000.jpg"
     ((_, (small,), _),) = model.tag(photo, ["red"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import re
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -78,23 +78,22 @@ def labels(
 def read_words(given: Iterable[str], option: str) -> list[str]:
     """Return the words of an option: each value is a file with one word per line, or words between commas.
 
-    Semicolons, where there are any, separate words instead of commas; a word that holds a separator stands in
-    quotation marks; ``#`` begins a comment in a file.
+    Semicolons separate words too; a word that holds a separator stands in double quotes; ``#`` begins a comment in
+    a file.
     """
     words: list[str] = []
     for text in given:
-        separator = ";" if ";" in text else ","
         if _is_file(text):
             try:
                 lines = Path(text).read_text(encoding="utf-8-sig").splitlines()
             except UnicodeDecodeError as error:
                 raise ValueError(f"{option}: {text!r} is not UTF-8 text ({error}).") from None
             words += [line for line in lines if not line.lstrip().startswith("#")]
-        elif separator not in text and (text.endswith((".txt", ".csv")) or "/" in text):
+        elif not re.search("[,;]", text) and (text.endswith((".txt", ".csv")) or "/" in text):
             raise ValueError(f"{option}: there is no file {text!r}. Pass a file, or words between commas.")
         else:
-            words += next(csv.reader([text.replace("\n", " ")], delimiter=separator, skipinitialspace=True), [])
-    words = [word.strip() for word in words if word.strip()]
+            words += [word.strip().strip('"') for word in re.findall(r'\s*"[^"]*"\s*|[^,;]+', text)]
+    words = [" ".join(word.split()) for word in words if word.strip()]
     if not words:
         raise ValueError(f"{option}: no word was given. Write for example {option} 'dog, dining table'.")
     return words
