@@ -67,11 +67,9 @@ class DemoResult(NamedTuple):
     tables: list[Table]
 
 
-def _silent(title: str) -> Callable[[int, int], None]:
-    return lambda done, total: None
-
-
-def run_demo(output: str | Path, *, seed: int = 0, quick: bool = False, report: Report = _silent) -> DemoResult:
+def run_demo(
+    output: str | Path, *, seed: int = 0, quick: bool = False, report: Report | None = None
+) -> DemoResult:
     """Tag photos; simulate scenes, choose parameters on the seen labels, fit, test once; write a page.
 
     Parameters
@@ -90,6 +88,7 @@ def run_demo(output: str | Path, *, seed: int = 0, quick: bool = False, report: 
     DemoResult
     """
     plots.require_matplotlib()
+    report = report or (lambda title: lambda done, total: None)
     report("tagging the packaged photos")
     photos, problem = _tag_photos()
     report("simulating scenes")
@@ -185,8 +184,7 @@ class _Experiment:
 
 def _method_tables(methods: Sequence[Method]) -> list[Table]:
     """Return the test figures in per cent, the best fair one of each column strong, the unfair rows muted."""
-    columns = ("method", "MiAP", "micro-F1", "macro-F1", "Hamming loss")
-    tables = []
+    columns, tables = ("method", "MiAP", "micro-F1", "macro-F1", "Hamming loss"), []
     for title, setting in (("Zero-shot: unseen labels", "zero_shot"), ("Generalized: all labels", "generalized")):
         values = np.array([getattr(method, setting) for method in methods]) * (100, 100, 100, -100)
         best = values[[method.fair for method in methods]].max(axis=0).round(1)
@@ -198,15 +196,12 @@ def _method_tables(methods: Sequence[Method]) -> list[Table]:
             for method, row in zip(methods, values.tolist(), strict=True)
         ]  # fmt: skip
         tables.append(Table(title, columns, rows))
-    note = (
-        "In per cent; the lower the Hamming loss, the better. F1 and Hamming loss judge the 3 best tags per image."
-    )
+    note = "In per cent; a low Hamming loss is good. F1 and Hamming loss judge the 3 best tags per image."
     return [tables[0], tables[1]._replace(note=note)]
 
 
 def _certificate_table(certificates: Sequence[Certificate], params: Mapping[str, Mapping[str, Any]]) -> Table:
-    names = ("rank", "beta", "gamma", "lam")
-    rows = []
+    names, rows = ("rank", "beta", "gamma", "lam"), []
     for fit in certificates:
         gap = (fit.objective - fit.lower_bound) / fit.objective
         chosen = (f"{params[fit.name][key]:g}" if key in params[fit.name] else "-" for key in names)

@@ -1,4 +1,4 @@
-"""The `unseen` command: one thin function a command."""
+"""The `unseen` command: one thin function per command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unseen.cli.terminal import make_output_safe
 
 app = typer.Typer(
     name="unseen",
-    help="Tag images with labels that nobody ever annotated.",
+    help="Tag images with labels that were never annotated.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -45,5 +45,5 @@ def main(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Tag images with labels that nobody ever annotated."""
+    """Tag images with labels that were never annotated."""
     make_output_safe()

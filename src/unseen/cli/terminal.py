@@ -1,4 +1,4 @@
-"""What the commands share: progress, tables, words and errors in one line."""
+"""What the commands share: progress, tables, pages, and errors in one line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from unseen.templates import Cell, Table, marks, numeric_columns
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-_SECONDS_BETWEEN_LINES = 10.0
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _STYLES = {"strong": "bold cyan", "muted": "italic dim", "pill": "dim", "good": "green", "accent": "dark_orange3"}
 
@@ -64,9 +63,9 @@ def one_line_errors(command: str, interrupted: str = "nothing was written") -> I
     except KeyboardInterrupt:
         typer.echo(f"unseen {command}: interrupted; {interrupted}.", err=True)
         raise typer.Exit(130) from None
-    except BrokenPipeError:
-        raise
     except (OSError, ImportError, ValueError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise
         typer.echo(f"unseen {command}: {printable(_one_line(error))}", err=True)
         raise typer.Exit(2) from None
 
@@ -120,7 +119,7 @@ class Reporter:
         """Show how much of the stage is done."""
         if self._bars is not None:
             self._bars.update(self._bars.task_ids[-1], completed=done, total=total)
-        elif time.monotonic() - self._spoken >= _SECONDS_BETWEEN_LINES:
+        elif time.monotonic() - self._spoken >= 10.0:  # seconds
             self._spoken = time.monotonic()
             say(self._console, f"    {done:,}" + (f" of {total:,}" if total else ""))
 
@@ -135,8 +134,7 @@ class Reporter:
 def show_progress(console: Console) -> Iterator[Reporter]:
     """Yield a reporter of stages and steps."""
     if not console.is_terminal:
-        yield Reporter(console, None)
-        return
+        return (yield Reporter(console, None))
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
