@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["count_tag_sets", "named_counts", "read_hit_counts", "repair_counts"]
 
 REPAIRS = ("symmetrise", "fill", "clip")  # in the order in which they are applied
-_SNIFFED_LINES = 200
 
 
 def named_counts(counts: Matrix, labels: Iterable[str]) -> pd.DataFrame:
@@ -138,7 +137,7 @@ def _spellings(labels: tuple[str, ...]) -> dict[str, int]:
 def _count(lines: Iterator[str], rows: Mapping[str, int], separator: str | None) -> Counter[frozenset[int | None]]:
     """How many lines carry each set of labels; None stands for any other tag."""
     if separator is None:
-        first = list(islice(lines, _SNIFFED_LINES))
+        first = list(islice(lines, 200))
         lines = chain(first, lines)
         votes = {mark: sum(mark in line.strip() for line in first) for mark in ("\t", ";", ",")}
         separator = max(votes, key=lambda mark: votes[mark]) if any(votes.values()) else "whitespace"

@@ -9,7 +9,8 @@ A name is looked up in a table by the first of these rules that succeeds:
 4. ``joined``: a name of several words is one word of the table, joined by underscores, hyphens or nothing: the
    most common of these forms, if it is among the first 150,000 words. Rarer ones have poor vectors.
 5. ``spelling``: the British form of an American word, or the reverse.
-6. ``words``: a name of several words is the mean of their vectors, each found by the rules for single words. Small
+6. ``number``: the singular of a regular plural, or the reverse.
+7. ``words``: a name of several words is the mean of their vectors, each found by the rules for single words. Small
    words ("of", "the") are left out unless there are no others.
 """
 
@@ -51,7 +52,6 @@ plough plow, programme program, pyjamas pajamas, racquet racket, sceptre scepter
 storey story, sulphur sulfur, theatre theater, traveller traveler, tyre tire, vapour vapor, waggon wagon,
 whisky whiskey, woollen woolen, yoghurt yogurt, motorbike motorcycle, drier dryer
 """
-_ACRONYM = 3  # letters: TV, USA
 _COMMON = 150_000
 
 
@@ -79,7 +79,7 @@ def as_phrase(name: str) -> str:
     written in small letters, as encoders hardly know them. Others stay: "Hund" is better German than "hund".
     """
     words = unicodedata.normalize("NFC", name).replace("_", " ").split()
-    text = " ".join(word.lower() if len(word) > _ACRONYM and word.isupper() else word for word in words)
+    text = " ".join(word.lower() if len(word) > 3 and word.isupper() else word for word in words)
     return DATA_SET_NAMES.get(text.lower(), text)
 
 
@@ -169,6 +169,9 @@ def _forms(word: str) -> Iterator[tuple[str, str]]:
     for known, ending in ((lower, ""), (lower.removesuffix("s"), "s")):
         if known in _SPELLINGS:
             yield from (("spelling", form + ending) for form in _cases(_SPELLINGS[known]))
+    if not lower.endswith(("ss", "us", "is")):
+        singulars = (re.sub("ies$", "y", lower), lower.removesuffix("es"), lower.removesuffix("s"))
+        yield from (("number", form) for form in (*singulars, lower + "s"))
 
 
 def _whole_forms(text: str, parts: list[str]) -> Iterator[tuple[str, str]]:

@@ -86,8 +86,7 @@ class LabelSpace:
         return self.concat(other) if isinstance(other, LabelSpace) else NotImplemented
 
     def __repr__(self) -> str:
-        shown = ", ".join(map(repr, self.names[:3])) + (", ..." if len(self) > 3 else "")
-        return f"LabelSpace({len(self)} labels of {self.vectors.shape[1]} dimensions: {shown})"
+        return f"LabelSpace({len(self)} labels of {self.vectors.shape[1]} dimensions: {listed(self.names)})"
 
     def __reduce__(self) -> tuple[object, ...]:
         # Through the constructor, so that copies and pickles are checked and read-only too.

@@ -106,8 +106,7 @@ def look_up(
             where, encoded = str(source), cached_vectors(phrases, str(source))
         used = tuple(Resolution(name, (phrase,), "phrase") for name, phrase in zip(names, phrases, strict=True))
         return LabelVectors(used, np.asarray(encoded, dtype=np.float64), where)
-    table = str(source)
-    version, read = _open_table(table)
+    version, read = _open_table(table := str(source))
     resolved, vectors = _find_names(names, table, version, read)
     unknown = [item for item in resolved if item.unknown]
     names_of_unknown = listed([item.name for item in unknown])
@@ -216,8 +215,7 @@ def _open_table(source: str) -> tuple[str, Callable[[], Rows]]:
     if source in vector_sources():
         corpus, _, dim = source.removeprefix("glove-").rpartition("-")
         file, sha256, _ = GLOVE[corpus]
-        archive = cache_dir("downloads", create=False) / file
-        get = partial(download, GLOVE_URL + file, archive, sha256=sha256)
+        get = partial(download, GLOVE_URL + file, cache_dir("downloads", create=False) / file, sha256=sha256)
         return f"{sha256} {dim}", lambda: _read_file(get(), dim)
     path, member = _split_member(source)
     if not path.is_file():

@@ -30,7 +30,6 @@ __all__ = ["PathLengths", "curated_sense", "curated_senses", "open_wordnet", "pa
 # What a sense gains for each doubling of the kinds listed below it, and loses for each sense before it. Picked on
 # COCO-80, where 6 of 79 senses then differ from those curated by hand (13 do if the first sense is taken).
 HYPONYM_GAIN, RANK_LOSS = 0.06, 0.05
-_MAX_ROUNDS = 20
 
 
 class PathLengths(NamedTuple):
@@ -223,7 +222,7 @@ def _most_agreeing(candidates: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
         closeness = 1.0 / (1.0 + pairwise_lengths(flat))
         n_kinds = np.array([len(sense.hyponyms() + sense.instance_hyponyms()) for sense in flat])
         merit = HYPONYM_GAIN * np.log2(1 + n_kinds) - RANK_LOSS * (np.arange(len(flat)) - np.repeat(starts, sizes))
-        for _ in range(_MAX_ROUNDS):
+        for _ in range(20):
             before = picks.copy()
             for row in np.flatnonzero(sizes > 1):
                 own = slice(starts[row], starts[row] + sizes[row])
