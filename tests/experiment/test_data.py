@@ -10,7 +10,7 @@ from unseen.datasets.annotations import Annotations
 from unseen.datasets.voc import VOC_CLASSES
 from unseen.ensembles import BackboneKnowledge
 from unseen.experiment import data as module
-from unseen.experiment.data import SideBySide, _read_features, _training_images, read_data, read_labels
+from unseen.experiment.data import SideBySide, _read_features, _read_labels, _training_images, read_data
 from unseen.experiment.methods import IN_A_PICTURE, METHODS, SIDE_BY_SIDE
 
 
@@ -79,7 +79,7 @@ def test_voc2012_is_tested_on_its_validation_images(tmp_path):
         for i, name in enumerate(VOC_CLASSES):
             lines = [f"{image} {1 if i == k else -1}" for k, image in enumerate(images)]
             (lists / f"{name}_{part}.txt").write_text("\n".join(lines) + "\n")
-    annotations = read_labels("voc2012", tmp_path / "VOCdevkit")
+    annotations = _read_labels("voc2012", tmp_path / "VOCdevkit")
     assert annotations.split == ("train", "train", "val")
     assert _training_images(annotations, 0, []).tolist() == [True, True, False]
 

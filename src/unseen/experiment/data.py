@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -67,42 +68,18 @@ class SideBySide:
 
 @dataclass(frozen=True, eq=False)
 class ExperimentData:
-    """A data set for experiments.
+    """A data set for experiments; the tables use the first backbone and the first source of label vectors."""
 
-    Parameters
-    ----------
-    name : str
-        "voc2007" and "voc2012" are compared with the paper's figures.
-    labels : tuple of str
-        Names of the columns of ``Y``.
-    Y : array of shape (n_images, n_labels)
-        1 present, 0 absent, NaN unknown.
-    is_train : array of shape (n_images,), bool
-        Training images; the others are for testing.
-    features : mapping of str to array of shape (n_images, n_features)
-        By backbone; the tables use the first.
-    vectors : mapping of str to LabelSpace or SideBySide
-        By source; the tables use the first.
-    logits : mapping of str to array of shape (n_images, n_classes)
-        Class scores of some of the backbones.
-    classes : mapping of str to BackboneKnowledge
-        By source; unfitted taggers that hold the vectors of the class names.
-    relations : mapping of str to array of shape (n_labels, n_labels)
-        "hierarchy" and "hit counts", as available.
-    notes : tuple of str
-        What a reader of the results must know about the data.
-    """
-
-    name: str
+    name: str  # "voc2007" and "voc2012" are compared with the paper's figures
     labels: tuple[str, ...]
-    Y: NDArray[Any]
-    is_train: NDArray[np.bool_]
-    features: Matrices
-    vectors: Mapping[str, LabelSpace | SideBySide]
-    logits: Matrices = field(default_factory=dict)
-    classes: Mapping[str, BackboneKnowledge] = field(default_factory=dict)
-    relations: Matrices = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    Y: NDArray[Any]  # (n_images, n_labels): 1 present, 0 absent, NaN unknown
+    is_train: NDArray[np.bool_]  # training images; the others are for testing
+    features: Matrices  # by backbone, (n_images, n_features)
+    vectors: Mapping[str, LabelSpace | SideBySide]  # by source
+    logits: Matrices = field(default_factory=dict)  # of some backbones, (n_images, n_classes)
+    classes: Mapping[str, BackboneKnowledge] = field(default_factory=dict)  # by source: vectors of the class names
+    relations: Matrices = field(default_factory=dict)  # "hierarchy" and "hit counts", as available
+    notes: tuple[str, ...] = ()  # what a reader of the results must know about the data
 
     def __post_init__(self) -> None:
         labels = check_names(self.labels, "labels")
@@ -203,14 +180,9 @@ def read_data(
         Name of the data set; None takes it from the CSV file, without ``_labels``.
     where : str or Path
         The folder, or a CSV file of annotations in it.
-    annotations : Path, optional
-        What `unseen.datasets.read_annotations` reads.
-    features : sequence of Path
-        What `unseen.images.features.open_features` opens; images are matched by their names.
-    vectors : sequence of str
-        Sources of label vectors, the first for the tables.
-    hit_counts, path_lengths : Path, optional
-        CSV matrices; without path lengths, those of WordNet that come with the package.
+    annotations, features, vectors, hit_counts, path_lengths : optional
+        What `read_annotations` and `open_features` take, sources of label vectors (the first for the tables), and
+        CSV matrices. Without path lengths, those of the package's WordNet.
     seed : int, default=0
         Draws the training half where the annotations name no split.
 
@@ -228,7 +200,7 @@ def read_data(
             f"--data: {str(where)!r} is a folder. Say which data set: unseen reproduce voc2007 --data ..."
         )
     folder = where if where.is_dir() else where.parent
-    found = read_labels(name, annotations or _find_annotations(folder, name))
+    found = _read_labels(name, annotations or _find_annotations(folder, name))
     notes: list[str] = []
     is_train = _training_images(found, seed, notes)
     matrices, logits = {}, {}
@@ -249,51 +221,43 @@ def read_data(
     )
 
 
-def read_labels(name: str, path: Path) -> Annotations:
+def _read_labels(name: str, path: Path) -> Annotations:
     """Annotations; for a VOC devkit, those of the year in the data set's name."""
-    if not path.is_dir() or name not in ("voc2007", "voc2012"):
-        return read_annotations(path)
-    if name == "voc2007":
-        return read_annotations(path, year=2007)
+    if not path.is_dir() or name != "voc2012":
+        return read_annotations(path, **({"year": 2007} if path.is_dir() and name == "voc2007" else {}))
     # The test annotations of VOC2012 were never published: val is the test.
     train, val = (read_annotations(path, part, year=2012) for part in ("train", "val"))
     split = (*(train.split or ()), *(val.split or ()))
     return Annotations(train.images + val.images, train.labels, np.vstack([train.Y, val.Y]), split)
 
 
+def _find(folder: Path, name: str, pattern: str) -> list[Path]:
+    prefixes = (name, "voc20") if name.startswith("voc20") else (name,)
+    return [path for prefix in prefixes for path in sorted(folder.glob(f"{prefix}_{pattern}"))]
+
+
 def _find_annotations(folder: Path, name: str) -> Path:
     path = folder / f"{name}_labels.csv"
     if path.is_file():
         return path
-    if name.startswith("voc20") and find_voc(folder, int(name[3:])) is not None:
+    if name in ("voc2007", "voc2012") and find_voc(folder, int(name[3:])) is not None:
         return folder
-    raise FileNotFoundError(
-        f"--data: {str(folder)!r} has no {path.name!r}. Pass the annotations with --annotations."
-    )
+    raise FileNotFoundError(f"--data: {str(folder)!r} has no {path.name!r}. Pass annotations with --annotations.")
 
 
-def _find_features(folder: Path, name: str) -> tuple[Path, ...]:
-    found = [path for path in sorted(folder.glob(f"{name}_*.npz")) if _has_features(path)]
+def _find_features(folder: Path, name: str) -> list[Path]:
+    """Archives with features, in the order of preference."""
+    found = []
+    for path in sorted(folder.glob(f"{name}_*.npz")):
+        with suppress(OSError, ValueError), np.load(path) as archive:
+            found += [path] if "features" in archive else []
     if not found:
         raise FileNotFoundError(
             f"--data: {str(folder)!r} has no '{name}_BACKBONE.npz' with an array 'features'. Pass features with "
             f"--features."
         )
     rank = {f"{name}_{backbone}": i for i, backbone in enumerate(_PREFERRED)}
-    return tuple(sorted(found, key=lambda path: rank.get(path.stem, len(rank))))
-
-
-def _has_features(path: Path) -> bool:
-    try:
-        with np.load(path) as archive:
-            return "features" in archive
-    except (OSError, ValueError):
-        return False
-
-
-def _find(folder: Path, name: str, pattern: str) -> list[Path]:
-    prefixes = (name, "voc20") if name.startswith("voc20") else (name,)
-    return [path for prefix in prefixes for path in sorted(folder.glob(f"{prefix}_{pattern}"))]
+    return sorted(found, key=lambda path: rank.get(path.stem, len(rank)))
 
 
 def _training_images(annotations: Annotations, seed: int, notes: list[str]) -> NDArray[np.bool_]:

@@ -75,20 +75,10 @@ def reproduce(
         Where to write; made if it does not exist.
     split : ClassSplit, optional
         The main split; the default is the paper's: in alphabetical order, every other class is seen.
-    methods : sequence of Method
-        What to run.
     n_splits : int, default=5
         Random splits beside the main one.
-    repeats : int, default=1
-        Runs with different seeds.
-    search : bool, default=True
-        Choose parameters by class-holdout; False takes the defaults of the methods.
-    plan : SearchPlan, optional
-        Halvings and images of the search.
-    seed : int, default=0
-        The same seed gives the same CSV files.
-    n_jobs : int, optional
-        Cells to run at once, through joblib.
+    methods, repeats, search, plan, seed, n_jobs
+        As in `run_experiment` and `run_cells`; the same seed gives the same CSV files.
     command : str
         The command line, for the record.
     stage, step : callable, optional
