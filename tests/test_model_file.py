@@ -1,6 +1,5 @@
 import json
 import re
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -9,9 +8,10 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
-from tests.contract.estimators import LeastSquares
 
 from unseen import TAEP, ZeroShotTagger, make_tagged_scenes
+from unseen.baselines import ESZSL
+from unseen.ensembles import Combination
 from unseen.model_file import HEADER, load, read_notes, save
 
 
@@ -27,8 +27,8 @@ def model(data):
 
 @pytest.fixture
 def file(model, tmp_path):
-    model.save(tmp_path / "model.safetensors")
-    return tmp_path / "model.safetensors"
+    model.save(tmp_path / "new folder" / "model.safetensors")
+    return tmp_path / "new folder" / "model.safetensors"
 
 
 def rewrite(file: Path, **changed: object) -> None:
@@ -39,31 +39,7 @@ def rewrite(file: Path, **changed: object) -> None:
     save_file(tensors, file, metadata={HEADER: json.dumps(header)})
 
 
-class Pair(ZeroShotTagger):
-    """A tagger made of two: one that it is given, one that it makes itself."""
-
-    normalize, center = True, True
-
-    def __init__(self, first=None):
-        self.first = first
-
-    def _fit(self, problem):
-        Y = problem.T == 1
-        self.first_ = self.first.fit(problem.X, Y, problem.seen)
-        self.second_ = LeastSquares(center=False).fit(problem.X, Y, problem.seen)
-
-    def _margin_scores(self, X, M):
-        return self.first_._margin_scores(X, M) + self.second_._margin_scores(X, M)
-
-
 class TestSaving:
-    def test_directories_are_made_and_the_file_is_all_that_is_left(self, model, tmp_path):
-        path = tmp_path / "a" / "b" / "model"
-        model.save(path)
-        (tmp_path / "plain").touch()
-        assert list(path.parent.iterdir()) == [path]
-        assert path.stat().st_mode == (tmp_path / "plain").stat().st_mode
-
     def test_a_failed_save_leaves_the_old_file_and_names_the_path(self, file, model, monkeypatch):
         def fail(*args: object) -> None:
             raise OSError("disk full")
@@ -72,14 +48,11 @@ class TestSaving:
         monkeypatch.setattr(Path, "replace", fail)
         with pytest.raises(OSError, match=f"^path: {re.escape(repr(str(file)))} .*disk full"):
             model.save(file)
-        assert file.read_bytes() == before
-        assert list(file.parent.iterdir()) == [file]
-
-    def test_what_cannot_be_described_fails_before_anything_is_written(self, model, tmp_path):
         model.odd_ = {1, 2}
         with pytest.raises(TypeError, match=r"^odd_: a set"):
-            model.save(tmp_path / "model")
-        assert not list(tmp_path.iterdir())
+            model.save(file)
+        assert file.read_bytes() == before
+        assert list(file.parent.iterdir()) == [file]
 
     def test_parameters_come_back_as_plain_values_and_a_generator_as_none(self, data, tmp_path):
         model = TAEP(rank=np.int64(3), beta=np.float32(2.0), tol=1e-2, random_state=np.random.RandomState(0))
@@ -104,14 +77,13 @@ class TestSaving:
             np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
 
     def test_taggers_inside_a_tagger_are_saved_with_it(self, data, tmp_path):
-        Y = data.Y_train[:, data.seen]
-        model = Pair(Pair(TAEP(beta=2.0, tol=0.1))).fit(data.X_train, Y, data.seen_labels)
+        inner = Combination(TAEP(beta=2.0, tol=0.1), ESZSL(), 4)
+        model = Combination(inner, ESZSL(), 8).fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels)
         model.save(tmp_path / "model")
         loaded = ZeroShotTagger.load(tmp_path / "model")
         assert type(loaded.first_.first_) is TAEP
         assert loaded.get_params()["first__first__beta"] == loaded.first_.first_.beta == 2.0
         np.testing.assert_array_equal(loaded.decision_function(data.X_test), model.decision_function(data.X_test))
-        loaded.fit(data.X_train, Y, data.seen_labels)  # its parts can be fitted again
 
     def test_notes_are_returned_and_do_not_matter(self, file, model):
         assert read_notes(file) == {}
@@ -128,9 +100,8 @@ class TestLoading:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert type(ZeroShotTagger.load(file)) is type(TAEP.load(str(file))) is TAEP
-        code = f"from unseen import ZeroShotTagger; print(type(ZeroShotTagger.load({str(file)!r})).__name__)"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        assert done.stdout.strip() == "TAEP", done.stderr
+        with pytest.raises(ValueError, match=r"^path: .*'TAEP'"):
+            ESZSL.load(file)
 
     def test_other_files_are_refused(self, file, tmp_path):
         for path in (tmp_path / "nothing", tmp_path):
@@ -147,34 +118,18 @@ class TestLoading:
             with pytest.raises(ValueError, match=r"^path: '.*other'"):
                 TAEP.load(other)
 
-    def test_the_model_of_another_class_is_refused(self, file):
-        with pytest.raises(ValueError, match=r"^path: .*'TAEP'"):
-            Pair.load(file)
-
-    @pytest.mark.parametrize(
-        "changed",
-        [
-            {"version": 99},
-            {"class": "os.system"},
-            {"class": "antigravity"},
-            {"class": ["TAEP"]},
-            {"class": "ZeroShotTagger"},
-            {"params": {"no such parameter": 1}},
-            {"params": {"rank": {"class": "antigravity", "params": {}, "state": {}}}},
-            {"params": None},
-            {"state": [1, 2]},
-            {"state": {"predict": {"json": 1}}},
-            {"state": {"__class__": {"json": 1}}},
-            {"state": {"classes_": 3}},
-            {"state": {"classes_": {"code": "print(1)"}}},
-            {"state": {"classes_": {"tensor": "no such tensor"}}},
-            {"state": {"part_": {"model": {"class": "antigravity", "params": {}, "state": {}}}}},
-            {"state": {"duals_": {"csr": [1, 1]}}},
-        ],
-        ids=str,
-    )
-    def test_a_header_that_makes_no_sense_is_refused_and_nothing_is_imported(self, file, changed):
-        rewrite(file, **changed)
-        with pytest.raises(ValueError, match=r"^path: "):
-            ZeroShotTagger.load(file)
+    def test_a_header_that_makes_no_sense_is_refused_and_nothing_is_imported(self, file):
+        other = {"class": "antigravity", "params": {}, "state": {}}
+        changes = [{"class": name} for name in ("os.system", "antigravity", ["TAEP"], "ZeroShotTagger")]
+        changes += [{"params": params} for params in (None, {"no such parameter": 1}, {"rank": other})]
+        changes += [{"state": {name: {"json": 1}}} for name in ("predict", "__class__")]
+        changes += [
+            {"state": {"classes_": entry}} for entry in (3, {"code": "1"}, {"tensor": "no"}, {"model": other})
+        ]
+        whole = file.read_bytes()
+        for changed in (*changes, {"version": 99}, {"state": [1, 2]}, {"state": {"duals_": {"csr": [1, 1]}}}):
+            file.write_bytes(whole)
+            rewrite(file, **changed)
+            with pytest.raises(ValueError, match=r"^path: "):
+                ZeroShotTagger.load(file)
         assert "antigravity" not in sys.modules

@@ -1,6 +1,6 @@
 """The package itself: what it exports, and what is not loaded before it is needed."""
 
-import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,13 +14,8 @@ from unseen import TAEP, make_tagged_scenes
 
 def modules_after(code: str) -> set[str]:
     """Modules that a fresh process has loaded after running some code."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return set(done.stdout.split())
+    code += "\nimport sys; print(*sys.modules)"
+    return set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
 
 
 def test_every_public_name_can_be_had():
@@ -44,8 +39,8 @@ def test_scoring_loads_nothing_that_training_alone_needs(tmp_path):
 import numpy as np, unseen
 model = unseen.ZeroShotTagger.load({str(tmp_path / "model")!r})
 assert type(model) is unseen.TAEP
-model.tag(np.load({str(tmp_path / "X.npy")!r}))
-model.explain(np.load({str(tmp_path / "X.npy")!r})[0], "cat")
+X = np.load({str(tmp_path / "X.npy")!r})
+model.tag(X), model.explain(X[0], "cat")
 """
     # scikit-learn loads some of them itself, where they are installed.
     needless = {"numba", "sklearn.linear_model", "pandas", "scipy.optimize", "dask"}
@@ -53,12 +48,6 @@ model.explain(np.load({str(tmp_path / "X.npy")!r})[0], "cat")
 
 
 def test_nothing_in_the_package_imports_a_pickler():
-    forbidden = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve"}
+    forbidden = r"^\s*(import|from) (pickle|cPickle|dill|cloudpickle|marshal|shelve)\b|joblib\.(dump|load)\b"
     for source in Path(unseen.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert not {name.split(".")[0] for name in names} & forbidden, source
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                is_joblib = isinstance(node.func.value, ast.Name) and node.func.value.id == "joblib"
-                assert not (is_joblib and node.func.attr in ("dump", "load")), source
+        assert not re.search(forbidden, source.read_text(encoding="utf-8"), re.MULTILINE), source

@@ -1,6 +1,6 @@
 """TAEP as a user meets it: what it finds, what it certifies, what it says."""
 
-import warnings
+from copy import copy
 
 import numpy as np
 import pytest
@@ -99,12 +99,6 @@ class TestObjective:
         assert model.relative_gap_ <= 1e-3
         assert model.n_epochs_ < 5000
 
-    @pytest.mark.parametrize("weight", ["gamma", "lam"])
-    def test_very_strong_regularisers_are_solved_without_overflow(self, scenes, training, weight):
-        model = fit(training, scenes, scenes.relations("hierarchy"), rank=4, **{weight: 1e3})
-        assert np.isfinite(model.objective_)
-        assert model.relative_gap_ <= 1e-3
-
 
 class TestSampleWeight:
     @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
@@ -120,54 +114,46 @@ class TestSampleWeight:
         plain = model.fit(storage(X), Y, *labels).decision_function(scenes.X_test, "all")
         assert np.abs(plain - repeated).max() > 0.1
 
-    @pytest.mark.parametrize("weights", [np.ones(3), -np.ones(600), np.zeros(600), np.full(600, np.nan)])
-    def test_bad_weights_are_refused(self, training, weights):
-        with pytest.raises(ValueError, match=r"sample_?[ wW]eight"):
-            TAEP().fit(training.X, training.Y, sample_weight=weights)
+    def test_bad_weights_are_refused(self, training):
+        for weights in (np.ones(3), -np.ones(600), np.zeros(600), np.full(600, np.nan)):
+            with pytest.raises(ValueError, match=r"sample_?[ wW]eight"):
+                TAEP().fit(training.X, training.Y, sample_weight=weights)
 
 
 class TestParameters:
-    @pytest.mark.parametrize(("rank", "number"), [(0.5, 6), (1.0, 12), (0.01, 1), (np.float32(0.25), 3), (5, 5)])
-    def test_rank_may_be_a_share_of_the_seen_labels(self, scenes, training, rank, number):
-        share, same = (fit(training, scenes, rank=value, tol=1e-2) for value in (rank, number))
-        assert share.objective_ == same.objective_
+    def test_rank_may_be_a_share_of_the_seen_labels(self, scenes, training):
+        for rank, number in ((0.5, 6), (1.0, 12), (0.01, 1), (np.float32(0.25), 3), (None, 12)):
+            share, same = (fit(training, scenes, rank=value, tol=1e-2) for value in (rank, number))
+            assert share.objective_ == same.objective_
 
-    @pytest.mark.parametrize(
-        ("name", "values"),
-        [("rank", [51, 0, 2.5, 0.0, "two"]), ("beta", [0.0, -1, np.nan, "ten"]), ("gamma", [-0.1, 1e10]),
-         ("lam", [np.inf, 1e10]), ("tol", [0]), ("max_iter", [0]), ("solver", ["newton"]), ("scaling", [None]),
-         ("n_jobs", ["two", 0]), ("memory", ["all"]), ("engine", ["spark"])],
-    )  # fmt: skip
-    def test_bad_values_are_refused_by_name(self, scenes, training, name, values):
-        for value in values:
+    def test_bad_values_are_refused_by_name(self, scenes, training):
+        bad = {"rank": [51, 0, 2.5, 0.0, "two"], "beta": [0.0, -1, np.nan, "ten"], "gamma": [-0.1, 1e10],
+               "lam": [np.inf, 1e10], "tol": [0], "max_iter": [0], "solver": ["newton"], "scaling": [None],
+               "n_jobs": ["two", 0], "memory": ["all"], "engine": ["spark"]}  # fmt: skip
+        for name, value in ((name, value) for name, values in bad.items() for value in values):
             with pytest.raises(ValueError, match=f"^{name}: "):
                 fit(training, scenes, **{name: value})
 
-    def test_threads_do_not_change_the_answer_beyond_the_tolerance(self, scenes, training):
-        one, two = (fit(training, scenes, rank=4, n_jobs=n) for n in (1, 2))
-        assert one.objective_ == pytest.approx(two.objective_, rel=1e-3)
+    def test_threads_do_not_change_the_answer_beyond_the_tolerance(self, scenes, training, model):
+        two = fit(training, scenes, rank=4, beta=2.0, n_jobs=2)
+        assert two.objective_ == pytest.approx(model.objective_, rel=1e-3)
 
-    def test_verbose_prints_a_line_an_iteration_and_the_default_nothing(self, scenes, training, capsys):
+    def test_verbose_prints_a_line_per_iteration(self, scenes, training, capsys):
         model = fit(training, scenes, rank=3, verbose=1)
         lines = capsys.readouterr().out.splitlines()
         assert len(lines) == model.n_iter_ - 1  # the first evaluation is the starting point
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            fit(training, scenes, rank=4)
-        assert capsys.readouterr().out == ""
 
     def test_one_unseen_label_and_one_seen_label_work(self, scenes, training):
-        cat = scenes.unseen_labels.select(["cat"])
-        model = TAEP(rank=4, gamma=1.0).fit(training.X, training.Y, scenes.seen_labels, cat)
+        model = TAEP(rank=4, gamma=1.0).fit(training.X, training.Y, scenes.seen_labels, {"cat": np.arange(50.0)})
         assert np.isfinite(model.decision_function(training.X, "unseen")).all()
         one = TAEP(center=False, tol=1e-2).fit(training.X, training.Y[:, :1], scenes.seen_labels.vectors[:1])
         assert one.label_names_ == ("label 0",)
 
     def test_a_fitted_model_does_not_change_with_its_parameters(self, scenes, training, model):
-        before = model.decision_function(scenes.X_test, "all"), model.explain(scenes.X_test[0], "cat", training.X)
-        model.set_params(normalize=False, center=False, beta=99.0)
-        np.testing.assert_array_equal(model.decision_function(scenes.X_test, "all"), before[0])
-        assert model.explain(scenes.X_test[0], "cat", training.X) == before[1]
+        changed = copy(model).set_params(normalize=False, center=False, beta=99.0)
+        assert changed.tag(scenes.X_test) == model.tag(scenes.X_test)
+        asked = scenes.X_test[0], "cat", training.X
+        assert changed.explain(*asked) == model.explain(*asked)
 
 
 class TestExplanations:
@@ -177,33 +163,26 @@ class TestExplanations:
         by_labels = model.explain(scenes.X_test[0], "cat")
         assert why.score == pytest.approx(by_labels.score, abs=1e-6)
         assert why.offset == pytest.approx(by_labels.offset, abs=1e-4)
-        assert {part.kind for part in why.parts} == {"image"}
         support = np.flatnonzero(np.diff(model.duals_.indptr))
-        assert {int(part.name) for part in why.parts} <= set(support.tolist())
+        assert {(part.kind, part.name) for part in why.parts} <= {("image", str(row)) for row in support}
 
     def test_other_images_than_those_of_fit_are_noticed(self, scenes, training, model):
         for other in (training.X[::-1], training.X[:99]):
             with pytest.raises(ValueError, match=r"^X_train: "):
                 model.explain(scenes.X_test[0], "cat", other)
 
-    def test_a_label_unlike_every_seen_one_is_explained_by_the_threshold_alone(self, scenes, training):
-        model = TAEP(rank=4, center=False).fit(training.X, training.Y, scenes.seen_labels)
-        apart = np.linalg.svd(scenes.seen_labels.vectors)[2][-1]  # orthogonal to all seen labels
-        why = model.explain(scenes.X_test[0], apart)
-        assert [part.value for part in why.parts] == pytest.approx([0.0] * 12, abs=1e-9)
-        assert why.score == pytest.approx(why.offset, abs=1e-6)
-
 
 @needs_voc
 def test_on_real_photos_the_convex_optimum_is_below_every_iterate_of_the_alternation():
     training, zero_shot, generalized, seen, unseen = voc2007()
-    convex = TAEP(5, 10.0, gamma=0.0, tol=1e-2).fit(training.X, training.Y, seen, unseen)
+    convex, paper = (
+        TAEP(5, 10.0, 0.0, tol=1e-2, solver=solver, max_iter=10) for solver in ("convex", "alternating")
+    )
+    convex.set_params(max_iter=200).fit(training.X, training.Y, seen, unseen)
     with pytest.warns(ConvergenceWarning):
-        alternating = TAEP(5, 10.0, gamma=0.0, tol=1e-2, solver="alternating", max_iter=10).fit(
-            training.X, training.Y, seen, unseen
-        )
+        trace = paper.fit(training.X, training.Y, seen, unseen).objective_trace_
     assert convex.dual_gap_ <= 0.01 * convex.objective_
-    assert convex.objective_ < alternating.objective_trace_.min()
-    assert np.ptp(alternating.objective_trace_[3:]) > 0.02 * convex.objective_  # it cycles
+    assert convex.objective_ < trace.min()
+    assert np.ptp(trace[3:]) > 0.02 * convex.objective_  # it cycles
     assert evaluate(convex.decision_function(zero_shot.X, "unseen"), zero_shot).miap > 0.5
     assert evaluate(convex.decision_function(generalized.X, "all"), generalized).miap > 0.65

@@ -26,14 +26,10 @@ from unseen import validation as check
 def test_values_pass_or_are_refused_by_name(checked, good, bad):
     for value in good:
         np.testing.assert_array_equal(checked(value, "this"), value)
+        assert not isinstance(checked(value, "this"), np.generic)
     for value in bad:
         with pytest.raises(ValueError, match=r"^this: "):
             checked(value, "this")
-
-
-def test_counts_and_names_become_plain_python():
-    assert type(check.check_count(np.int64(3), "n")) is int
-    assert {type(name) for name in check.check_names(np.array(["a", "b "]), "names")} == {str}
 
 
 @given(arrays(np.float64, (5, 3), elements=st.sampled_from([0.0, 1.0, np.nan])))
@@ -73,22 +69,12 @@ def test_missing_values_of_pandas_are_unknown_annotations():
 def test_unknown_names_are_listed_with_the_nearest():
     rows = {"cat": 0, "dog": 1}
     assert check.find_names(["dog", "cat"], rows, "names", "Pass others.") == [1, 0]
-    message = r"^names: 2 unknown labels: 'catt' \(nearest: 'cat'\); 5\. Pass others\.$"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=r"^names: 2 .*'catt' \(nearest: 'cat'\); 5\. Pass others\.$"):
         check.find_names(["catt", "dog", 5], rows, "names", "Pass others.")
     with pytest.raises(ValueError, match=r"^names: 9 unknown labels: .*; and 4 more"):
         check.find_names([f"x{i}" for i in range(9)], rows, "names", "Pass others.")
     assert check.listed(list(range(7))) == "0, 1, 2, 3, 4 and 2 more"
     assert (check.counted(1, "image"), check.counted(2000, "image")) == ("1 image", "2,000 images")
-
-
-def test_vectors_are_not_copied_without_need_and_a_set_has_no_order():
-    vectors = np.array([[1.0, 2.0], [3.0, 4.0]])
-    assert np.shares_memory(check.check_vectors(vectors, "vectors"), vectors)
-    with pytest.raises(ValueError, match=r"^vectors: 2 vectors for 3 names"):
-        check.check_vectors(vectors, "vectors", ("a", "b", "c"))
-    with pytest.raises(ValueError, match=r"^labels: "):
-        check.check_labels({"a", "b"}, "labels", check.Labels(("a", "b"), vectors))
 
 
 @given(arrays(np.float64, (4, 4), elements=st.floats(0.0, 1e3)))

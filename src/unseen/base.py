@@ -19,6 +19,7 @@ from unseen.explanation import Explanation, Part
 from unseen.validation import (
     Annotations,
     Labels,
+    Matrix,
     Targets,
     are_tag_lists,
     check_annotations,
@@ -32,7 +33,6 @@ from unseen.validation import (
     tag_matrix,
     which_vectors,
 )
-from unseen.validation import Matrix as Matrix
 
 SAME = 1e-5  # of the largest entry of a vector: what may differ between two calls of an encoder
 
@@ -67,9 +67,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
     center: bool
     _not_for_scores: tuple[str, ...] = ()  # learned attributes of the size of the training set
 
-    def fit(
-        self, X: Any, Y: Any, seen: Any = None, unseen: Any = None, relations: ArrayLike | None = None
-    ) -> Self:
+    def fit(self, X: Any, Y: Any, seen: Any = None, unseen: Any = None, relations: Any = None) -> Self:
         """Learn from annotated images.
 
         Parameters
@@ -149,8 +147,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (n_images, n_labels), int64
-            1 = predicted. After a fit on a vector of classes, for "seen" and without ``top``: the classes, of
-            shape (n_images,).
+            1 = predicted. After a fit on a vector of classes, for "seen" without ``top``: classes (n_images,).
         """
         top = None if top is None else check_count(top, "top")
         if is_dask(X):
@@ -179,8 +176,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         Returns
         -------
         list of list of Tag
-            Pairs (name, score); a score above 0 is above the image's threshold. For a Dask array or data frame X,
-            a Dask bag with one item per image.
+            Pairs (name, score). For a Dask array or data frame X, a Dask bag with one item per image.
         """
         top = check_count(top, "top")
         if is_dask(X):

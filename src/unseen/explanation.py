@@ -6,12 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self
 
-import numpy as np
-
-from unseen.validation import Matrix
-
-DEPENDENT = 1e-10  # singular values below this share of the largest count as zero
-
 
 class Part(NamedTuple):
     """What one seen label, one class of a backbone or one training image adds to a score."""
@@ -48,10 +42,3 @@ class Explanation:
         """Explanation by these parts, which are sorted; the offset is what they leave of the score."""
         ordered = tuple(sorted(parts, key=lambda part: -abs(part.value)))
         return cls(label, score, score - sum(part.value for part in ordered), ordered)
-
-
-def parts_in_span(vector: Matrix, seen: Matrix, label: Matrix) -> Matrix:
-    """Split ``<vector, label>`` into ``e_k <seen_k, label>``: ``vector = sum_k e_k seen_k`` with least ``|e|``."""
-    evidence = np.linalg.lstsq(seen.T, vector, rcond=DEPENDENT)[0]
-    parts: Matrix = evidence * (seen @ label)
-    return parts

@@ -113,10 +113,9 @@ class TAEP(ZeroShotTagger):
     >>> _ = model.fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels, data.unseen_labels)
     >>> bool(model.dual_gap_ <= 0.01 * model.objective_)
     True
-    >>> [len(tags) for tags in model.tag(data.X_test, "unseen", top=2)]
-    [2, 2, 2, 2, 2]
     """
 
+    projection_: Matrix
     _not_for_scores = ("duals_", "moments_")
 
     def __init__(
@@ -225,8 +224,8 @@ class TAEP(ZeroShotTagger):
 
     def _closeness(self, M: Matrix) -> Matrix:
         """Of each seen label to one label, after projection."""
-        closeness: Matrix = (self._label_space(self._seen_vectors()) @ self._label_space(M).T).ravel()
-        return closeness
+        seen, one = self._label_space(self._seen_vectors()), self._label_space(M)
+        return (seen @ one.T).ravel()
 
     def _fit(self, problem: TrainingProblem) -> None:
         # Threads visit different images; inside the products of a sweep, which are small, they would only wait.
@@ -235,11 +234,7 @@ class TAEP(ZeroShotTagger):
             fit = self._solve(task, basis, duals, problem.X.shape[0])
         self._store(task, basis, fit)
         if fit.relative_gap > self.tol:
-            advice = {
-                "convex": "raise max_iter or tol",
-                "rounded": "rounding to a projector costs objective; solver='convex' keeps the relaxed one",
-                "alternating": "the paper's alternation cycles below full rank, solver='convex' does not",
-            }[self.solver]
+            advice = "raise max_iter or tol" if self.solver == "convex" else "solver='convex' reaches the optimum"
             gap = f"a certified relative gap of {fit.relative_gap:.2g} > tol={self.tol:g}"
             warnings.warn(f"TAEP stopped at {gap}: {advice}.", ConvergenceWarning, stacklevel=4)
 
@@ -326,17 +321,14 @@ class TAEP(ZeroShotTagger):
         self.beta_ = task.beta
 
     def _margin_scores(self, X: Any, M: Matrix) -> Matrix:
-        weights = np.column_stack([self.visual_projection_, self.threshold_weights_])
-        projected = self._project(X, weights)
-        scores: Matrix = projected[:, :-1] @ self._label_space(M).T - projected[:, -1:]
-        return scores
+        projected = self._project(X, np.column_stack([self.visual_projection_, self.threshold_weights_]))
+        return projected[:, :-1] @ self._label_space(M).T - projected[:, -1:]
 
     def _thresholds(self, X: Any) -> Matrix:
         return self._project(X, self.threshold_weights_[:, None])[:, 0]
 
     def _label_space(self, M: Matrix) -> Matrix:
-        projected: Matrix = M @ self.projection_
-        return projected
+        return M @ self.projection_
 
     def _project(self, X: Any, weights: Matrix) -> Matrix:
         """``X weights`` with the rows of X scaled as in training."""

@@ -16,6 +16,7 @@ Matrix = NDArray[np.float64]
 Targets = NDArray[np.int8]  # 1 = shows the label, -1 = does not, 0 = unknown
 BoolMatrix = NDArray[np.bool_]
 FloatMatrix = NDArray[np.floating[Any]]
+Truth = tuple[BoolMatrix, BoolMatrix | None]  # which entries are positive, and which known if not all are
 
 MOST_LISTED = 5  # items that a message shows
 
@@ -82,10 +83,8 @@ def check_matrix(values: ArrayLike, name: str, shape: tuple[int, ...] | None = N
     return matrix
 
 
-def check_targets(
-    values: ArrayLike, name: str = "Y_true", *, need_positive: bool = True
-) -> tuple[BoolMatrix, BoolMatrix | None]:
-    """Split a matrix of {0, 1, NaN} into what is relevant and what is known; None if all of it is known."""
+def check_targets(values: ArrayLike, name: str = "Y_true", *, need_positive: bool = True) -> Truth:
+    """Split a matrix of {0, 1, NaN} into what is relevant and what is known."""
     matrix = check_matrix(values, name)
     relevant: BoolMatrix = matrix == 1
     known: BoolMatrix = matrix == matrix
@@ -135,9 +134,7 @@ def check_annotations(Y: Any, n_images: int, names: tuple[str, ...] | None = Non
     except ValueError as error:
         raise ValueError(f"Y: not a matrix ({error}). Pass rows of equal length.") from None
     if matrix.shape[:1] != (n_images,):
-        raise ValueError(
-            f"Y: inconsistent with X, shape {matrix.shape}. Pass one row for each of {n_images} images."
-        )
+        raise ValueError(f"Y: inconsistent with X, {matrix.shape} for {n_images} images. Pass one row per image.")
     if matrix.ndim == 1 or (matrix.shape[1:] == (1,) and not _is_indicator(matrix)):
         return _annotations_of_classes(matrix)
     return Annotations(as_targets(matrix), columns, None)
@@ -222,12 +219,7 @@ class Labels(NamedTuple):
 
 
 def check_labels(labels: Any, argument: str, known: Labels | None = None) -> Labels:
-    """Read labels in any form a caller may hold.
-
-    A mapping of names to vectors, an object with ``names`` and ``vectors`` (a LabelSpace), a data frame with one
-    vector per row (its index holds the names, if they are strings), a matrix with one vector per row, or the names
-    alone of labels that are ``known``.
-    """
+    """Read labels: {name: vector}, a LabelSpace, a data frame or matrix of rows, or names of ``known`` labels."""
     names: tuple[str, ...] | None
     vectors: Any
     if isinstance(labels, Mapping):
@@ -298,8 +290,7 @@ def check_vectors(vectors: Any, argument: str, names: tuple[str, ...] | None = N
 def which_vectors(marked: Any, names: tuple[str, ...] | None) -> str:
     """Say which rows of a matrix of label vectors are marked, by name where there are names."""
     rows = np.flatnonzero(marked).tolist()
-    what = "vector" if len(rows) == 1 else "vectors"
-    return f"the {what} of {listed([names[i] for i in rows])}" if names else f"{what} {listed(rows)}"
+    return f"the vector of {listed([names[i] for i in rows])}" if names else f"vector {listed(rows)}"
 
 
 def find_names(names: Iterable[Any], rows: Mapping[str, int], argument: str, advice: str) -> list[int]:
@@ -312,17 +303,13 @@ def find_names(names: Iterable[Any], rows: Mapping[str, int], argument: str, adv
             for name in unknown[:MOST_LISTED]
         ]
         more = f"; and {len(unknown) - MOST_LISTED} more" if len(unknown) > MOST_LISTED else ""
-        what = counted(len(unknown), "unknown label")
-        raise ValueError(f"{argument}: {what}: {'; '.join(hints)}{more}. {advice}")
+        hints[0] = f"{counted(len(unknown), 'unknown label')}: {hints[0]}"
+        raise ValueError(f"{argument}: {'; '.join(hints)}{more}. {advice}")
     return [rows[name] for name in names]
 
 
 def check_relations(relations: Any, names: tuple[str, ...]) -> Matrix:
-    """``relations`` as a symmetric, non-negative matrix over the named labels, in their order.
-
-    Relations that carry names, an object with ``names`` and a ``matrix`` or a data frame, are put into this order
-    and may cover more labels.
-    """
+    """``relations`` as a symmetric, non-negative matrix over the labels, found by name if they carry names."""
     rows = columns = getattr(relations, "names", None)
     if hasattr(relations, "columns"):
         rows, columns = (axis_names(axis, "relations") for axis in (relations.index, relations.columns))

@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from unseen import TAEP, LabelSpace
+from unseen import TAEP
 
 from .estimators import LeastSquares
 
@@ -23,25 +22,16 @@ def with_entry(matrix: Any, value: float, at: Any = (1, 2)) -> np.ndarray:
     return changed
 
 
-def renamed(space: LabelSpace, **names: str) -> LabelSpace:
-    return LabelSpace([names.get(name, name) for name in space.names], space.vectors)
-
-
 BAD_FITS = {
     "X with NaN": (lambda d, Y: {"X": with_entry(d.X_train, NAN)}, "Input X contains NaN"),
-    "CSR X with NaN": (lambda d, Y: {"X": sp.csr_array(with_entry(d.X_train, NAN))}, "Input X contains NaN"),
     "X of one dimension": (lambda d, Y: {"X": d.X_train[0]}, "Expected 2D array"),
-    "X without images": (lambda d, Y: {"X": d.X_train[:0]}, "Found array with 0 sample"),
     "no Y": (lambda d, Y: {"Y": None}, "^Y: "),
     "Y with other values": (lambda d, Y: {"Y": with_entry(Y, 0.5)}, "^Y: .* 0.5 "),
-    "Y in -1 and 1": (lambda d, Y: {"Y": 2 * Y - 1}, "^Y: .* -1 "),
     "Y with infinity": (lambda d, Y: {"Y": with_entry(Y, INF)}, "^Y: .* inf "),
     "Y of strings": (lambda d, Y: {"Y": Y.astype(str)}, "^Y: "),
     "Y without positives": (lambda d, Y: {"Y": 0 * Y}, "^Y: "),
-    "Y all unknown": (lambda d, Y: {"Y": np.full(Y.shape, NAN)}, "^Y: "),
     "Y without labels": (lambda d, Y: {"Y": Y[:, :0]}, "^Y: "),
     "Y with rows too few": (lambda d, Y: {"Y": Y[:99]}, "^Y: "),
-    "Y of three dimensions": (lambda d, Y: {"Y": Y[:, :, None]}, "^Y: "),
     "Y ragged": (lambda d, Y: {"Y": [[0, 1]] * 119 + [[1]]}, "^Y: "),
     "Y with repeated names": (lambda d, Y: {"Y": pd.DataFrame(Y, columns=["cat"] * 12)}, "^Y: 'cat'"),
     "Y of one class": (lambda d, Y: {"Y": ["cat"] * 120, "seen": None, "unseen": None}, "^Y: .*'cat'"),
@@ -49,23 +39,16 @@ BAD_FITS = {
     "Y of classes, seen with vectors": (lambda d, Y: {"Y": d.scenes_train, "unseen": None}, "^seen: "),
     "Y of unknown tags": (lambda d, Y: {"Y": [["cat", "unicorn"]] * 120}, "^Y: .*'unicorn'"),
     "Y of tags, seen by vectors": (lambda d, Y: {"Y": [["cat"]] * 120, "seen": d.seen_labels.vectors}, "^seen: "),
-    "seen with a zero vector": (
-        lambda d, Y: {"seen": with_entry(d.seen_labels.vectors, 0.0, (3, slice(None)))}, "^seen: .*'label 3'",
-    ),
+    "seen with zeros": (lambda d, Y: {"seen": with_entry(d.seen_labels.vectors, 0.0, at=3)}, "^seen: .*'label 3'"),
     "seen with NaN": (lambda d, Y: {"seen": with_entry(d.seen_labels.vectors, NAN)}, "^seen: .*vector 1"),
     "seen of one dimension": (lambda d, Y: {"seen": np.ones(12)}, "^seen: "),
     "seen by names alone": (lambda d, Y: {"seen": list(d.seen_labels.names)}, "^seen: "),
-    "seen a string": (lambda d, Y: {"seen": "cat"}, "^seen: "),
     "seen too short": (lambda d, Y: {"seen": d.seen_labels.select(d.seen_labels.names[:5])}, "^seen: 5 "),
-    "seen in another order than Y": (
-        lambda d, Y: {"Y": pd.DataFrame(Y, columns=list(d.seen_labels.names[::-1]))}, "^seen: 'bicycle'",
-    ),
+    "seen in another order": (lambda d, Y: {"Y": pd.DataFrame(Y, columns=d.seen_labels.names[::-1])}, "^seen: "),
     "unseen without seen": (lambda d, Y: {"seen": None}, "^unseen: "),
     "unseen at a centre": (lambda d, Y: {"unseen": {"no": d.seen_labels.vectors.mean(axis=0)}}, "^unseen: .*'no'"),
     "unseen of other dimensions": (lambda d, Y: {"unseen": d.unseen_labels.vectors[:, :9]}, "^unseen: 9 "),
-    "a name both seen and unseen": (
-        lambda d, Y: {"unseen": renamed(d.unseen_labels, boat="bicycle")}, "^seen and unseen: 'bicycle'",
-    ),
+    "a name both seen and unseen": (lambda d, Y: {"unseen": {"bicycle": np.arange(16)}}, "^seen and unseen: 'bic"),
     "relations of the wrong shape": (lambda d, Y: {"relations": np.eye(12)}, r"^relations: .*\(12, 12\)"),
     "relations below zero": (lambda d, Y: {"relations": -np.eye(24)}, "^relations: .*-1"),
     "relations one way only": (lambda d, Y: {"relations": with_entry(np.eye(24), 0.5)}, "^relations: "),
@@ -87,7 +70,7 @@ def fitted(request, data, Y):
     return clone(request.param).fit(data.X_train, Y, data.seen_labels, data.unseen_labels)
 
 
-def test_labels_are_checked_wherever_they_are_asked_for(fitted, data):
+def test_labels_and_top_are_checked_wherever_they_are_asked_for(fitted, data):
     bad = [
         (["bycicle", "cat", "xyz"], "'bycicle' .*'bicycle'"), (["cat", "cat"], "'cat'"), ([], ""), (None, "None"),
         ({}, "no "), ("dog", "'dog'"), ({3: data.vectors[0]}, "3"), (data.vectors[:, :9], "9 "),
@@ -95,12 +78,12 @@ def test_labels_are_checked_wherever_they_are_asked_for(fitted, data):
         (with_entry(data.vectors, NAN), "vector 1"), (data.vectors[None], "shape"),
         ({"nowhere": fitted.label_vectors_.mean(axis=0)}, "'nowhere'"),
     ]  # fmt: skip
-    asks = [lambda labels, ask=ask: ask(data.X_test, labels)
-            for ask in (fitted.decision_function, fitted.predict, fitted.tag)]  # fmt: skip
-    for labels, message in bad:
-        for ask in (*asks, lambda labels: fitted.similar_labels("cat", labels)):
-            with pytest.raises(ValueError, match=f"^labels: .*{message}"):
-                ask(labels)
+    refused = [((labels,), f"^labels: .*{message}") for labels, message in bad]
+    refused += [(("all", top), "^top: ") for top in (0, -1, 1.5, "two", True)]
+    for given, message in refused:
+        for ask in (fitted.predict, fitted.tag, fitted.similar_labels):
+            with pytest.raises(ValueError, match=message):
+                ask("cat" if ask == fitted.similar_labels else data.X_test, *given)
 
 
 def test_a_single_label_and_a_single_image_are_checked(fitted, data):
@@ -115,29 +98,18 @@ def test_a_single_label_and_a_single_image_are_checked(fitted, data):
             fitted.explain(data.X_test[0], "cat")
 
 
-def test_top_must_be_a_count(fitted, data):
-    for top in (0, -1, 1.5, "two", True):
-        for ask in (fitted.predict, fitted.tag):
-            with pytest.raises(ValueError, match=r"^top: "):
-                ask(data.X_test, "all", top)
-        with pytest.raises(ValueError, match=r"^top: "):
-            fitted.similar_labels("cat", top=top)
-
-
 def test_images_are_checked_wherever_they_are_given(fitted, data):
-    for ask in (fitted.decision_function, fitted.predict, fitted.tag, fitted.threshold):
-        for X in (data.X_test[:, :7], with_entry(data.X_test, NAN), data.X_test[0]):
-            with pytest.raises(ValueError, match=r"X has 7 features|Input X contains NaN|Expected 2D array"):
+    for X, message in ((data.X_test[:, :7], "X has 7"), (data.X_test * NAN, "NaN"), (data.X_test[0], "2D array")):
+        for ask in (fitted.decision_function, fitted.predict, fitted.tag, fitted.threshold):
+            with pytest.raises(ValueError, match=message):
                 ask(X)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=["TAEP", "LeastSquares"])
 def test_an_unfitted_model_says_so(method, data, tmp_path):
     model = clone(method)
-    for ask in (model.decision_function, model.predict, model.tag, model.threshold):
-        with pytest.raises(NotFittedError):
-            ask(data.X_test)
-    asks = [lambda: model.explain(data.X_test[0], "cat"), lambda: model.similar_labels("cat"),
+    asks = [lambda: model.predict(data.X_test), lambda: model.threshold(data.X_test),
+            lambda: model.explain(data.X_test[0], "cat"), lambda: model.similar_labels("cat"),
             lambda: model.score(data.X_test, data.Y_test), lambda: model.save(tmp_path / "model")]  # fmt: skip
     for ask in asks:
         with pytest.raises(NotFittedError):

@@ -198,3 +198,10 @@ def even_steps(order: NDArray[np.intp], most: int) -> NDArray[np.intp]:
     if len(order) <= most:
         return order
     return order[np.linspace(0, len(order) - 1, most).round().astype(np.intp)]
+
+
+def parts_in_span(vector: Matrix, seen: Matrix, label: Matrix) -> Matrix:
+    """Split ``<vector, label>`` into ``e_k <seen_k, label>``: ``vector = sum_k e_k seen_k`` with least ``|e|``."""
+    evidence = np.linalg.lstsq(seen.T, vector, rcond=1e-10)[0]
+    parts: Matrix = evidence * (seen @ label)
+    return parts

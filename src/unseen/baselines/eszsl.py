@@ -9,8 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from unseen.base import TrainingProblem
-from unseen.baselines._linear import ScoredTagger, ridge_solver, scaled
-from unseen.explanation import parts_in_span
+from unseen.baselines._linear import ScoredTagger, parts_in_span, ridge_solver, scaled
 from unseen.validation import Matrix, check_number
 
 MAX_ITER = 1000

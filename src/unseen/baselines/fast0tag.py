@@ -9,9 +9,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from unseen.base import TrainingProblem
-from unseen.baselines._linear import gather, ridge_solver
+from unseen.baselines._linear import gather, parts_in_span, ridge_solver
 from unseen.baselines._ranking import RankingProblem, RankingTagger, principal_directions, ranking_problem
-from unseen.explanation import parts_in_span
 from unseen.validation import Matrix, check_choice, check_count, check_generator, check_number
 
 BATCH, DROPOUT, LEARNING_RATE, WEIGHT_DECAY = 64, 0.3, 1e-3, 0.01  # of the network

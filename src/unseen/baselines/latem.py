@@ -8,8 +8,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from unseen.base import TrainingProblem
+from unseen.baselines._linear import parts_in_span
 from unseen.baselines._ranking import RankingTagger, descend, ranking_problem
-from unseen.explanation import parts_in_span
 from unseen.validation import Matrix, check_choice, check_count, check_generator, check_number
 
 
