@@ -101,8 +101,7 @@ def test_predictions_are_judged_as_by_scikit_learn(k):
     assert expected[2] * 9 == pytest.approx((k + Y.sum(axis=1).mean()) * (1 - micro))
     assert metrics.summary(Y, scores, k) == (RANKINGS[0](Y, scores), *(f(Y, predicted) for f in OF_PREDICTIONS))
     expected = *(f(Y, predicted, average="micro") for f in (sk.precision_score, sk.recall_score)), micro
-    at_k = (metrics.precision_at_k, metrics.recall_at_k, metrics.f1_at_k)
-    assert tuple(metric(Y, scores, k) for metric in at_k) == pytest.approx(expected)
+    assert metrics.precision_recall_f1(Y, predicted)[:3] == pytest.approx(expected)
 
 
 def test_six_figures_of_a_hand_computed_example():
@@ -125,38 +124,6 @@ def test_unknown_entries_are_counted_nowhere():
         assert metrics.macro_f1(Y, prediction) == pytest.approx((2 / 3 + 1) / 3)
 
 
-@pytest.mark.parametrize(("n_seen", "k"), [(3, 1), (3, 3), (2, 4), (5, 4), (1, 7), (3, 99)])
-def test_every_point_of_the_seen_unseen_curve_is_the_recall_at_its_handicap(n_seen, k):
-    Y, scores = random_problem(k, n_images=12, n_labels=7, unknown=0.1)
-    seen, expected = np.arange(7) < n_seen, []
-    curve = metrics.seen_unseen_curve(Y, scores, seen, k)
-    # Scores are integers, so half-integers lie inside the intervals of the curve.
-    for handicap in [0.0] if k >= 7 else np.nan_to_num(curve.handicap, neginf=-1000.0) + 0.5:
-        hits = metrics.top_k(scores - handicap * seen, k) & (Y == 1)
-        expected.append([hits[:, side].sum() / (Y[:, side] == 1).sum() for side in (seen, ~seen)])
-    np.testing.assert_allclose(np.column_stack(curve[1:]), expected)
-
-
-def test_harmonic_mean_and_seen_unseen_auc_of_hand_computed_examples():
-    assert (metrics.harmonic_mean(0.5, 1.0), metrics.harmonic_mean(0.0, 0.0)) == (2 / 3, 0.0)
-    Y = [[1, 0, 1, 0]]
-    # k = 1: the seen label 0 (score 5) is swapped for the unseen label 2, a straight line (1, 0) to (0, 1).
-    assert metrics.seen_unseen_auc(Y, [[5.0, 1.0, 4.0, 2.0]], [0, 1], k=1) == pytest.approx(0.5)
-    # k = 2 predicts {0, 1}, then {0, 2}, then {2, 3}: (1, 0), (1, 1), (0, 1).
-    assert metrics.seen_unseen_auc(Y, [[5.0, 1.0, 4.0, 2.0]], [0, 1], k=2) == pytest.approx(1.0)
-    # The wrong label of each side comes first: {1, 0}, {1, 3}, {3, 2}: (1, 0), (0, 0), (0, 1).
-    assert metrics.seen_unseen_auc(Y, [[1.0, 5.0, 2.0, 4.0]], [0, 1], k=2) == 0.0
-
-
-@given(seed=seeds, k=st.integers(1, 8), n_seen=st.integers(1, 6), shift=st.integers(-50, 50))
-def test_the_seen_unseen_area_is_symmetric_and_blind_to_a_shift(seed, k, n_seen, shift):
-    Y, scores = random_problem(seed, n_images=12, n_labels=7, unknown=0.1)
-    seen = np.arange(7) < n_seen
-    area = metrics.seen_unseen_auc(Y, scores, seen, k)
-    assert metrics.seen_unseen_auc(Y, scores, ~seen, k) == pytest.approx(area)
-    assert metrics.seen_unseen_auc(Y, scores + shift * seen, np.flatnonzero(seen), k) == pytest.approx(area)
-
-
 @pytest.mark.parametrize(
     ("argument", "call"),
     [
@@ -170,8 +137,6 @@ def test_the_seen_unseen_area_is_symmetric_and_blind_to_a_shift(seed, k, n_seen,
         ("Y_pred", lambda: metrics.hamming_loss(GOOD, ((1, 0),))),
         ("k", lambda: metrics.top_k(GOOD, 0)),
         ("k", lambda: metrics.top_k(GOOD, 2.0)),
-        ("seen", lambda: metrics.seen_unseen_auc([[1, 0]], [[1.0, 2.0]], [0])),
-        ("seen", lambda: metrics.seen_unseen_auc([[1, 1]], [[1.0, 2.0]], [0, 1])),
     ],
 )
 def test_bad_arguments_are_refused_by_name(argument, call):

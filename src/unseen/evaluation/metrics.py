@@ -51,14 +51,6 @@ class PrecisionRecallF1(NamedTuple):
     class_f1: float
 
 
-class SeenUnseenCurve(NamedTuple):
-    """Recalls that hold for handicaps between ``handicap[j]`` and ``handicap[j + 1]``; the first is -inf."""
-
-    handicap: NDArray[np.float64]
-    seen_recall: NDArray[np.float64]
-    unseen_recall: NDArray[np.float64]
-
-
 def summary(Y_true: ArrayLike, scores: ArrayLike, k: int = 3) -> Summary:
     """MiAP of the scores, and micro-F1, macro-F1 and Hamming loss of their top-k prediction.
 
@@ -159,73 +151,15 @@ def precision_recall_f1(Y_true: ArrayLike, Y_pred: ArrayLike) -> PrecisionRecall
         CP = \frac{1}{L} \sum_c \frac{TP_c}{\hat P_c}, \quad CR = \frac{1}{L} \sum_c \frac{TP_c}{P_c}
 
     and OF1, CF1 the harmonic means of the two. OF1 is `micro_f1`; CF1, the F1 of the mean precision and the mean
-    recall as in the multi-label literature, is not `macro_f1`. A label with no known entry is left out.
+    recall as in the multi-label literature, is not `macro_f1`. A label with no known entry is left out. Precision,
+    recall and F1 at k are OP, OR and OF1 of the `top_k` prediction.
     """
     counts = _counts(Y_true, Y_pred)
     hits, predicted, positive, _ = counts.sum(axis=1)
     overall = _ratio(hits, predicted), _ratio(hits, positive), _ratio(2 * hits, predicted + positive)
-    by_class = _ratio(counts[0], counts[1]).mean(), _ratio(counts[0], counts[2]).mean()
-    return PrecisionRecallF1(*map(float, (*overall, *by_class, harmonic_mean(*by_class))))
-
-
-def precision_at_k(Y_true: ArrayLike, scores: ArrayLike, k: int) -> float:
-    """Precision at k, the overall precision of the `top_k` prediction."""
-    return precision_recall_f1(Y_true, top_k(scores, k)).overall_precision
-
-
-def recall_at_k(Y_true: ArrayLike, scores: ArrayLike, k: int) -> float:
-    """Recall at k, the overall recall of the `top_k` prediction."""
-    return precision_recall_f1(Y_true, top_k(scores, k)).overall_recall
-
-
-def f1_at_k(Y_true: ArrayLike, scores: ArrayLike, k: int) -> float:
-    """F1 at k, the `micro_f1` of the `top_k` prediction."""
-    return precision_recall_f1(Y_true, top_k(scores, k)).overall_f1
-
-
-def harmonic_mean(a: float, b: float) -> float:
-    """Harmonic mean, 2ab / (a + b), of a seen and an unseen metric; 0 when both are 0."""
-    return float(_ratio(2 * a * b, a + b))
-
-
-def seen_unseen_curve(Y_true: ArrayLike, scores: ArrayLike, seen: ArrayLike, k: int = 3) -> SeenUnseenCurve:
-    r"""Seen-unseen curve: :math:`(R_{seen}(\gamma), R_{unseen}(\gamma))` for every handicap :math:`\gamma`.
-
-    Calibrated stacking (Chao et al., ECCV 2016) predicts the top k labels by :math:`s_{ic} - \gamma [c \in seen]`,
-    with ``seen`` column indices or a mask; R is the share of the known positives of one side that are predicted.
-    As the handicap grows, image i swaps its t-th best seen label for its (k+1-t)-th best unseen label at
-    :math:`\gamma = s^{seen}_{(t)} - s^{unseen}_{(k+1-t)}`; nothing else happens, so the curve is exact.
-    """
-    relevant, values, _ = _check(Y_true, scores)
-    is_seen = np.zeros(relevant.shape[1], dtype=np.bool_)
-    is_seen[np.asarray(seen)] = True
-    n_positives = [int(relevant[:, side].sum()) for side in (is_seen, ~is_seen)]
-    if not all(n_positives):
-        raise ValueError("seen: no seen label, or no unseen one, has a positive. Pass columns and images of both.")
-    k = min(check_count(k, "k"), relevant.shape[1])
-    best_seen, lost = _best(values[:, is_seen], relevant[:, is_seen], k)
-    best_unseen, gained = (best[:, ::-1] for best in _best(values[:, ~is_seen], relevant[:, ~is_seen], k))
-    swaps = best_seen - best_unseen
-    # A label that its side lacks has score -inf: the swap at -inf is always made, the one at +inf never is.
-    always, finite = np.isneginf(swaps), np.isfinite(swaps)
-    handicap, group = np.unique(swaps[finite], return_inverse=True)
-    changes = [np.cumsum([0.0, *np.bincount(group, hits[finite], handicap.size)]) for hits in (lost, gained)]
-    return SeenUnseenCurve(
-        handicap=np.array([-np.inf, *handicap]),
-        seen_recall=(lost.sum() - changes[0]) / n_positives[0],
-        unseen_recall=(gained[always].sum() + changes[1]) / n_positives[1],
-    )
-
-
-def seen_unseen_auc(Y_true: ArrayLike, scores: ArrayLike, seen: ArrayLike, k: int = 3) -> float:
-    r"""AUSUC, :math:`\int_0^{\max R_{unseen}} R_{seen} \, d R_{unseen}` along the `seen_unseen_curve`.
-
-    Points are joined by straight lines. A curve that starts at :math:`R_{unseen} > 0`, because k exceeds the
-    number of seen labels, is continued to 0 at its first height.
-    """
-    _, seen_recall, unseen_recall = seen_unseen_curve(Y_true, scores, seen, k)
-    heights = (seen_recall[1:] + seen_recall[:-1]) / 2
-    return float(unseen_recall[0] * seen_recall[0] + np.diff(unseen_recall) @ heights)
+    by_class = [float(_ratio(counts[0], whole).mean()) for whole in counts[1:3]]
+    class_f1 = _ratio(2 * by_class[0] * by_class[1], sum(by_class))
+    return PrecisionRecallF1(*map(float, overall), *by_class, float(class_f1))
 
 
 def _check(Y_true: ArrayLike, scores: ArrayLike) -> tuple[BoolMatrix, FloatMatrix, BoolMatrix]:
@@ -250,14 +184,6 @@ def _average_precisions(*ranking: NDArray[Any]) -> NDArray[np.float64]:
     """Return the average precision of each row; NaN for a row without a positive."""
     sums = [(np.sum(hits / rank, axis=1, where=p), p.sum(axis=1)) for p, rank, hits in _ranks(*ranking)]
     return np.concatenate([_ratio(*block, otherwise=np.nan) for block in sums])
-
-
-def _best(values: FloatMatrix, relevant: BoolMatrix, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the k best scores of each row and whether they are hits; missing ones are -inf and no hit."""
-    order = np.argsort(-values, axis=1, kind="stable")[:, :k]
-    missing = ((0, 0), (0, k - order.shape[1]))
-    scores, hits = (np.take_along_axis(part, order, axis=1).astype(np.float64) for part in (values, relevant))
-    return np.pad(scores, missing, constant_values=-np.inf), np.pad(hits, missing)
 
 
 def _counts(Y_true: ArrayLike, Y_pred: ArrayLike, need_positive: bool = True) -> NDArray[np.intp]:

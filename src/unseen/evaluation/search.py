@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +35,7 @@ Scorer = Callable[[NDArray[Any], Matrix], float]
 _SCORERS: dict[str, Scorer] = {
     "miap": metrics.mean_image_average_precision,
     "map": metrics.mean_average_precision,
-    "micro_f1": partial(metrics.f1_at_k, k=3),
+    "micro_f1": lambda Y, scores: metrics.micro_f1(Y, metrics.top_k(scores, 3)),
 }
 
 

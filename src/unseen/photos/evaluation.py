@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unseen.datasets.annotations import Annotations
 from unseen.evaluation.metrics import Summary, label_average_precision, summary
@@ -25,24 +24,15 @@ TOP = 3  # tags per image that F1 and Hamming loss judge
 class Evaluation(NamedTuple):
     """Figures of a tagger on annotated images.
 
-    Attributes
-    ----------
-    summaries : dict of str to Summary
-        "zero-shot" (images with an unseen label, ranking the unseen ones), "generalized" (all images and labels)
-        and "seen" (images with a seen label, ranking the seen ones), as far as there are such labels.
-    average_precision : dict of str to float
-        Of the ranking of the images by each label, the seen ones first; NaN if no image shows it.
-    n_seen, n_images : int
-        Number of labels that the model was fitted on, and number of images.
-    warning : str
-        Why the figures may be too good; empty if the model has not seen these images.
+    ``summaries`` has, as far as there are such labels, "zero-shot" (images with an unseen label, ranking the
+    unseen ones), "generalized" (all images and labels) and "seen" (images with a seen label, ranking the seen ones).
     """
 
     summaries: dict[str, Summary]
-    average_precision: dict[str, float]
+    average_precision: dict[str, float]  # of each label, the seen ones first; NaN if no image shows it
     n_seen: int
     n_images: int
-    warning: str
+    warning: str  # why the figures may be too good; empty if the model has not seen these images
 
     def tables(self) -> list[Table]:
         """All figures in per cent, for the terminal and the page."""
@@ -80,10 +70,6 @@ def evaluate_photos(
         Of these images; see `unseen.datasets.read_annotations`.
     split : str, optional
         Part of the annotations, or "all"; by default "test" or "val", if they have parts.
-
-    Returns
-    -------
-    Evaluation
     """
     opened = open_features(features)
     check_features(opened, model.backbone)
@@ -100,12 +86,9 @@ def evaluate_photos(
         if rows.any() and (name != "generalized" or 0 < n_seen < len(names)):
             summaries[name] = summary(Y[rows, part], scores[rows, part], TOP)
     precision = dict(zip(names, label_average_precision(Y, scores).tolist(), strict=True))
-    return Evaluation(summaries, precision, n_seen, len(Y), _too_good(model, features, data.rows))
-
-
-def _too_good(model: PhotoTagger, path: str | Path, rows: NDArray[np.intp]) -> str:
-    """Say how many of the images the model was fitted on, if these are its training features."""
-    if model.training is None or Path(path).resolve() != model.training.resolve():
-        return ""
-    n_shared = len(rows if model.training_rows is None else np.intersect1d(rows, model.training_rows))
-    return f"The model was fitted on {n_shared:,} of these images: the figures are too good." if n_shared else ""
+    warning = ""
+    if model.training is not None and Path(features).resolve() == model.training.resolve():
+        fitted_rows = data.rows if model.training_rows is None else model.training_rows
+        if n_shared := len(np.intersect1d(data.rows, fitted_rows)):
+            warning = f"The model was fitted on {n_shared:,} of these images: the figures are too good."
+    return Evaluation(summaries, precision, n_seen, len(Y), warning)

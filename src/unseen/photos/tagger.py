@@ -87,17 +87,7 @@ class PhotoTagger:
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> PhotoTagger:
-        """Read a model written by `save` or ``unseen fit``.
-
-        Parameters
-        ----------
-        path : str or Path, optional
-            A model file; by default the packaged model.
-
-        Returns
-        -------
-        PhotoTagger
-        """
+        """Read a model written by `save` or ``unseen fit``; by default the packaged one."""
         if path is None:
             with as_file(files("unseen.photos").joinpath("data/model.safetensors")) as packaged:
                 return cls.load(packaged)
@@ -121,13 +111,7 @@ class PhotoTagger:
         return model
 
     def save(self, path: str | Path) -> None:
-        """Write the model to one self-contained file, atomically.
-
-        Parameters
-        ----------
-        path : str or Path
-            An existing file is replaced. ``ZeroShotTagger.load`` reads the tagger alone.
-        """
+        """Write one self-contained file, atomically; ``ZeroShotTagger.load`` reads the tagger alone."""
         notes = {
             "backbone": self.backbone.name,
             "fingerprint": self.backbone.fingerprint,
@@ -161,10 +145,19 @@ class PhotoTagger:
             In the order given, folders that cannot be read first. A file that cannot be read has no tags, and
             the reason as its ``problem``.
         """
-        top = check_count(top, "top")
-        asked = self.label_vectors(words)
-        found = find_images(photos)
-        return self._tag(found.paths, found.problems, asked, top)
+        top, asked, found = check_count(top, "top"), self.label_vectors(words), find_images(photos)
+
+        def results() -> Iterator[PhotoTags]:
+            for path, reason in found.problems:
+                yield PhotoTags(path, (), reason)
+            described = describe_each(found.paths, self.backbone)
+            while block := list(islice(described, _AT_ONCE)):
+                rows = [self.columns(*outputs) for _, outputs, _ in block if outputs is not None]
+                tags = iter(self.tagger.tag(np.vstack(rows), asked, top) if rows else ())
+                for path, outputs, problem in block:
+                    yield PhotoTags(path, () if outputs is None else tuple(next(tags)), problem)
+
+        return results()  # arguments are checked at once, photos are read one block after the other
 
     def explain(self, photo: str | Path, word: str, by: str = "labels") -> Explanation:
         """Split the score of a photo for a word into exact parts.
@@ -178,10 +171,6 @@ class PhotoTagger:
         by : {"labels", "images"}, default="labels"
             What the learned part of the score is split over: the annotated labels, or the training images, named
             by their paths. The backbone's classes, if the model uses them, have parts of their own.
-
-        Returns
-        -------
-        Explanation
         """
         check_choice(by, "by", ["labels", "images"])
         ((path, outputs, problem),) = describe_each([str(photo)], self.backbone)
@@ -205,16 +194,9 @@ class PhotoTagger:
         return Explanation.of(why.label, why.score, parts)
 
     def label_vectors(self, words: str | Sequence[str] | Mapping[str, Any] = "everyday") -> dict[str, Any]:
-        """Vectors of words: those of `fit` for the labels of the model, else those of the source.
+        """Vectors of words, as in `tag`: those of `fit` for the labels of the model, else those of the source.
 
-        Parameters
-        ----------
-        words : "everyday", sequence of str, or mapping of names to vectors, default="everyday"
-            As in `tag`. Different spellings of one word are merged, with a warning.
-
-        Returns
-        -------
-        dict of str to ndarray
+        Different spellings of one word are merged, with a warning.
         """
         if isinstance(words, Mapping):
             return dict(words)
@@ -251,18 +233,6 @@ class PhotoTagger:
         if now.shape != fitted.shape or np.linalg.norm(now - fitted) > 1e-3 * np.linalg.norm(fitted):
             raise ValueError(f"model: {self.vectors!r} gives other vectors than at the fit. Fit it again.")
         return dict(zip(space.names[len(probed) :], space.vectors[len(probed) :], strict=True))
-
-    def _tag(
-        self, photos: Sequence[str], problems: Sequence[tuple[str, str]], asked: dict[str, Any], top: int
-    ) -> Iterator[PhotoTags]:
-        for path, reason in problems:
-            yield PhotoTags(path, (), reason)
-        described = describe_each(photos, self.backbone)
-        while block := list(islice(described, _AT_ONCE)):
-            rows = [self.columns(*outputs) for _, outputs, _ in block if outputs is not None]
-            tags = iter(self.tagger.tag(np.vstack(rows), asked, top) if rows else ())
-            for path, outputs, problem in block:
-                yield PhotoTags(path, () if outputs is None else tuple(next(tags)), problem)
 
 
 def thumbnail(path: str | Path, size: int = 480) -> str:

@@ -32,19 +32,7 @@ GRID: Mapping[str, Sequence[Any]] = {"beta": (1.0, 3.0, 10.0), "gamma": (0.01, 0
 
 
 class AnnotatedImages(NamedTuple):
-    """Images that have both features and annotations.
-
-    Attributes
-    ----------
-    features : FeatureSet
-        All features.
-    rows : ndarray of int
-        Rows of the features that have annotations.
-    annotations : Annotations
-        Their annotations, in the same order.
-    n_unmatched : int
-        Number of annotated images without features.
-    """
+    """All features, their rows that have annotations, these in the same order, and how many have no features."""
 
     features: FeatureSet
     rows: NDArray[np.intp]
@@ -105,10 +93,6 @@ def train(
         Progress of the search.
     **parameters
         Parameters of `TAEP`; those of the `Combination` and its parts with their prefix, ``second__sharpness``.
-
-    Returns
-    -------
-    Trained
     """
     for name, value, needed, given in (("gamma", gamma, "unseen", unseen), ("lam", lam, "relations", relations)):
         if value is not None and not given:
@@ -117,7 +101,11 @@ def train(
             parameters[name] = value
     unseen, _ = merge_names(unseen)
     opened = open_features(features)
-    network = backbone_of(opened, backbone)
+    made_by = backbone or opened.backbone.get("name")
+    if made_by is None:
+        raise ValueError("backbone: these features do not say what made them. Pass its name, efficientnet-lite0.")
+    network = open_backbone(str(made_by), n_threads=1)
+    check_features(opened, network)
     data = _learnable(read_annotated(opened, annotations, split, ("trainval", "train")), unseen)
     labels = LabelSpace([*data.annotations.labels, *unseen], vectors)
     seen, others = labels.select(data.annotations.labels), labels.select(unseen) if unseen else None
@@ -144,22 +132,9 @@ def train(
 def read_annotated(
     features: FeatureSet, annotations: str | Path | Annotations, split: str | None, usual: Sequence[str]
 ) -> AnnotatedImages:
-    """Bring features and annotations together by the names of the images.
+    """Bring features and annotations together by the names of the images; spellings of one label are merged.
 
-    Parameters
-    ----------
-    features : FeatureSet
-        Features of images.
-    annotations : str, Path or Annotations
-        Of some of them, and perhaps of others. Different spellings of one label are merged, with a warning.
-    split : str or None
-        Part of the annotations, or "all".
-    usual : sequence of str
-        Parts of which the first that is there is taken if ``split`` is None and the annotations have parts.
-
-    Returns
-    -------
-    AnnotatedImages
+    ``split`` is a part of the annotations or "all"; None takes the first of the ``usual`` parts that is there.
     """
     if not features.has_names:
         raise ValueError("features: without names of images. Pass an .npz file with 'image_id' beside 'features'.")
@@ -176,19 +151,8 @@ def read_annotated(
             f"annotations: none of their {len(given):,} images has features. Annotations name images like "
             f"{given.images[0]!r}, features like {features.paths[0]!r}."
         )
-    return AnnotatedImages(
-        features, rows, given.select([features.paths[row] for row in rows]), len(given) - len(rows)
-    )
-
-
-def backbone_of(features: FeatureSet, name: str | None) -> Backbone:
-    """Open the backbone that made features, or the one that is said to have made them."""
-    made_by = features.backbone.get("name")
-    if made_by is None and name is None:
-        raise ValueError("backbone: these features do not say what made them. Pass its name, efficientnet-lite0.")
-    backbone = open_backbone(name or str(made_by), n_threads=1)
-    check_features(features, backbone)
-    return backbone
+    matched = given.select([features.paths[row] for row in rows])
+    return AnnotatedImages(features, rows, matched, len(given) - len(rows))
 
 
 def check_features(features: FeatureSet, backbone: Backbone) -> None:
@@ -206,12 +170,12 @@ def _merged(annotations: Annotations) -> Annotations:
     names, notes = merge_names(annotations.labels)
     for note in notes:
         warnings.warn(f"annotations: {note}", stacklevel=4)
+    if not notes:
+        return annotations
     columns = []
-    for name in names if notes else ():
+    for name in names:
         Y = annotations.Y[:, [label_key(other) == label_key(name) for other in annotations.labels]]
         columns.append(np.where((Y == 1).any(axis=1), 1.0, np.where(np.isnan(Y).any(axis=1), np.nan, 0.0)))
-    if not columns:
-        return annotations
     return Annotations(annotations.images, names, np.column_stack(columns), annotations.split)
 
 
