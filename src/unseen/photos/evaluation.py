@@ -25,7 +25,7 @@ class Evaluation(NamedTuple):
     """Figures of a tagger on annotated images.
 
     ``summaries`` has, as far as there are such labels, "zero-shot" (images with an unseen label, ranking the
-    unseen ones), "generalized" (all images and labels) and "seen" (images with a seen label, ranking the seen ones).
+    unseen ones), "generalized" (all images and labels) and "seen" (images with a seen label, ranking those).
     """
 
     summaries: dict[str, Summary]
