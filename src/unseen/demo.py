@@ -82,10 +82,6 @@ def run_demo(
         Fewer images and settings: seconds instead of a minute.
     report : callable, optional
         ``report(title)`` begins a stage and returns ``step(done, total)``.
-
-    Returns
-    -------
-    DemoResult
     """
     plots.require_matplotlib()
     report = report or (lambda title: lambda done, total: None)

@@ -74,7 +74,7 @@ def test_control_characters_are_escaped():
 def test_a_table_without_colours_marks_cells_by_characters():
     console = Console(width=80, color_system=None, highlight=False, record=True, file=StringIO())
     rows = [("a\x1b", Mark("1.0", "strong"), (Mark("good", "good"),)), (Mark("b", "muted"), "-", "")]
-    print_table(console, Table("Title", ("name", "value", ""), rows, "A note."))
+    print_table(Table("Title", ("name", "value", ""), rows, "A note."), console)
     lines = [line.split() for line in console.export_text().splitlines() if line.strip()]
     assert lines[3:] == [["a\\x1b", "*1.0", "good"], ["(b)", "-"], ["A", "note."]]
 

@@ -8,29 +8,20 @@ import typer
 
 from unseen import __version__
 from unseen.cli.data import data_app
-from unseen.cli.demo import demo
-from unseen.cli.features import features
+from unseen.cli.experiments import demo, reproduce
 from unseen.cli.labels import labels
-from unseen.cli.photos import evaluate, explain, fit, tag
-from unseen.cli.reproduce import reproduce
+from unseen.cli.photos import evaluate, explain, features, fit, tag
 from unseen.cli.terminal import make_output_safe
 
 app = typer.Typer(
     name="unseen",
-    help="Tag images with labels that were never annotated.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(demo)
-app.command()(tag)
-app.command()(explain)
-app.command()(features)
-app.command()(fit)
-app.command()(evaluate)
-app.command()(labels)
+for command in (demo, tag, explain, features, fit, evaluate, labels, reproduce):
+    app.command()(command)
 app.add_typer(data_app, name="data")
-app.command()(reproduce)
 
 
 def _print_version(wanted: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
-from unseen.cli.terminal import check_output, one_line_errors, open_console, print_table, say, show_progress
+from unseen.cli.terminal import check_output, one_line_errors, print_table, say, show_progress
 from unseen.templates import Table
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def list_data_sets() -> None:
         for name, one in DATA_SETS.items()
     ]
     note = "COCO and NUS-WIDE are read as they unpack, but not downloaded. Next: unseen data get voc2007"
-    print_table(open_console(), Table("Data sets", ("name", "content", "images", "download, MB"), rows, note))
+    print_table(Table("Data sets", ("name", "content", "images", "download, MB"), rows, note))
 
 
 @data_app.command("get")
@@ -37,14 +37,13 @@ def get(
     output: Annotated[Path, Option("--output", "-o", help="Folder to put it in; by default this one.")] = Path(),
 ) -> None:
     """Download the official archives, verify and unpack them; run it again to resume."""
-    console = open_console()
     with one_line_errors("data get", "run it again to resume"):
         from unseen.datasets.download import get_data_set
 
-        with show_progress(console) as reporter:
+        with show_progress() as reporter:
             folder = get_data_set(name, output, report=reporter.stage)
-        say(console, f"Data: {folder}", style="bold")
-        say(console, f"Next: unseen data show {folder}")
+        say(f"Data: {folder}", style="bold")
+        say(f"Next: unseen data show {folder}")
 
 
 @data_app.command("show")
@@ -63,7 +62,6 @@ def show(
     most: Annotated[int, Option(min=0, help="Number of labels to show, the most frequent; 0 for all.")] = 100,
 ) -> None:
     """Count the images of each label; --output converts the annotations to a plain table."""
-    console = open_console()
     with one_line_errors("data show"):
         from unseen.datasets import read_annotations
 
@@ -74,10 +72,10 @@ def show(
         }  # fmt: skip
         given = {name: value for name, value in options.items() if value is not None}
         annotations = read_annotations(source, split, **given)
-        print_table(console, _counts(annotations, source, most))
+        print_table(_counts(annotations, source, most))
         if output is not None:
             annotations.to_csv(output)
-            say(console, f"Table: {output}", style="bold")
+            say(f"Table: {output}", style="bold")
 
 
 def _counts(annotations: Annotations, source: str, most: int) -> Table:

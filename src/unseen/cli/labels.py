@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from unseen.cli.terminal import check_output, one_line_errors, open_console, print_table, write_page
+from unseen.cli.terminal import check_output, one_line_errors, print_table, write_page
 from unseen.templates import Mark, Table
 
 if TYPE_CHECKING:
@@ -57,17 +57,15 @@ def labels(
             related = relate(names, source, senses=_senses(sense))
             tables.append(_relations(related, n_seen))
         for table in tables:
-            print_table(open_console(), table)
+            print_table(table)
         if output is not None:
             from unseen.evaluation import plots
 
             figures = []
             if space is not None:
-                is_seen = [i < n_seen for i in range(len(names))]
+                is_seen, caption = [i < n_seen for i in range(len(names))], "The first two principal components."
                 drawn = plots.label_map({"label vectors": comparable(space)}, names, is_seen)
-                figures.append(
-                    (plots.to_svg(drawn, prefix="map-"), "Label vectors: their first two principal components.")
-                )
+                figures.append((plots.to_svg(drawn, prefix="map-"), caption))
             if related is not None:
                 drawn = plots.relation_map(related.matrix, names, n_seen)
                 figures.append((plots.to_svg(drawn, prefix="matrix-"), "Relations, the seen labels first."))

@@ -1,10 +1,11 @@
-"""`unseen tag`, `explain`, `fit` and `evaluate`: photos in, tags out."""
+"""`unseen tag`, `explain`, `features`, `fit` and `evaluate`: photos in, tags out."""
 
 from __future__ import annotations
 
 import csv
 import json
 import sys
+import time
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,8 +26,6 @@ from unseen.cli.terminal import (
 from unseen.templates import Table
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from unseen.explanation import Explanation
     from unseen.photos.tagger import PhotoTags
     from unseen.photos.training import Trained
@@ -38,6 +37,7 @@ _Annotations = Annotated[str, Option("--annotations", "-a", help="CSV, VOC devki
 _Split = Annotated[str | None, Option(help="Part of the annotations, or all; else train(val) or test, as needed.")]
 _Page = Annotated[Path | None, Option("--output", "-o", help="HTML page to write.")]
 _NONE: list[str] = []
+_MOST_LISTED = 20
 
 
 def tag(
@@ -71,7 +71,7 @@ def tag(
             if photo.problem is None or as_json:
                 show(photo)
         if not (as_json or as_csv):
-            say(open_console(), "* above the photo's own threshold, which is at 0.", style="dim")
+            say("* above the photo's own threshold, which is at 0.", style="dim")
         if output is not None:
             write_page(output, "tags.html.j2", photos=cards)
     if n_problems:
@@ -87,7 +87,6 @@ def explain(
     output: _Page = None,
 ) -> None:
     """Say why a photo got its score for a word: exact parts from labels, classes of the backbone or images."""
-    console = open_console()
     with one_line_errors("explain"):
         check_output(output)
         from unseen.photos.tagger import PhotoTagger, thumbnail
@@ -96,13 +95,45 @@ def explain(
         found = [tagger.explain(photo, word, by) for word in read_words(words, "--words")]
         tables = [_parts_table(why, top) for why in found]
         for table in tables:
-            print_table(console, table)
+            print_table(table)
         if output is not None:
             from unseen.evaluation import plots
 
             figures = [plots.to_svg(plots.contributions(why, top), prefix=f"{i}-") for i, why in enumerate(found)]
             card = (thumbnail(photo), Path(photo).name, [(why.label, why.score) for why in found])
             write_page(output, "explanation.html.j2", card=card, parts=list(zip(figures, tables, strict=True)))
+
+
+def features(
+    sources: Annotated[list[str], Argument(help="Image files, folders of them, .txt or .csv lists of paths.")],
+    output: Annotated[Path, Option("--output", "-o", help="Folder for the features.")],
+    backbone: Annotated[str, Option(help="Its name, or an .onnx file.")] = "efficientnet-lite0",
+    batch: Annotated[int, Option(min=1, help="Images per call of the network.")] = 1,
+    jobs: Annotated[int | None, Option(min=1, help="Threads; by default one per core.")] = None,
+    strict: Annotated[bool, Option("--strict", help="Fail if a file cannot be read.")] = False,
+    only: Annotated[bool, Option("--only", help="Drop images from the folder that are not given here.")] = False,
+) -> None:
+    """Compute the features of images; run it again to resume, or to add new images."""
+    with one_line_errors("features", "what is finished was kept, run it again to resume"):
+        from unseen.images.features import extract_features
+        from unseen.validation import counted
+
+        started = time.monotonic()
+        with show_progress() as reporter:
+            step = reporter.stage(f"describing images by {backbone}")
+            made = extract_features(
+                sources, output, backbone, batch=batch, jobs=jobs, strict=strict, only=only, progress=step
+            )
+        seconds = time.monotonic() - started
+        say(
+            f"{output}: {counted(made.X.shape[1], 'feature')} of {counted(len(made), 'image')}, {seconds:.1f} s.",
+        )
+        if made.problems:
+            say(f"{counted(len(made.problems), 'file')} could not be read:")
+        for path, reason in made.problems[:_MOST_LISTED]:
+            say(f"  {path}: {reason}")
+        if len(made.problems) > _MOST_LISTED:
+            say(f"  and {len(made.problems) - _MOST_LISTED:,} more")
 
 
 def fit(
@@ -122,12 +153,11 @@ def fit(
     lam: Annotated[float | None, Option(help="Weight of the relations of --source; else 0.1.")] = None,
 ) -> None:
     """Learn annotated labels from features; the model tags photos with these labels and with any others."""
-    console = open_console()
     with one_line_errors("fit"):
         check_output(output)
         from unseen.photos.training import train
 
-        with show_progress(console) as reporter:
+        with show_progress() as reporter:
             step = reporter.stage("choosing parameters on held-out labels, then fitting" if search else "fitting")
             trained = train(
                 features, annotations, vectors=vectors, unseen=read_words(unseen, "--unseen") if unseen else (),
@@ -135,9 +165,9 @@ def fit(
                 rank=rank, beta=beta, gamma=gamma, lam=lam,
             )  # fmt: skip
         trained.model.save(output)
-        _print_fit(console, trained)
-        say(console, f"Model: {output}", style="bold")
-        say(console, f"Next: unseen tag PHOTOS --model {output}")
+        _print_fit(trained)
+        say(f"Model: {output}", style="bold")
+        say(f"Next: unseen tag PHOTOS --model {output}")
 
 
 def evaluate(
@@ -148,7 +178,6 @@ def evaluate(
     output: _Page = None,
 ) -> None:
     """Compare tags with annotations; labels that the model was fitted on are seen, all others unseen."""
-    console = open_console()
     with one_line_errors("evaluate"):
         check_output(output)
         from unseen.photos.evaluation import evaluate_photos
@@ -156,7 +185,7 @@ def evaluate(
 
         tables = evaluate_photos(PhotoTagger.load(model), features, annotations, split).tables()
         for table in tables:
-            print_table(console, table)
+            print_table(table)
         if output is not None:
             write_page(output, "evaluation.html.j2", subtitle=str(features), tables=tables)
 
@@ -164,10 +193,10 @@ def evaluate(
 def _print_text(photo: PhotoTags) -> None:
     width = max((len(printable(one.name)) for one in photo.tags), default=0)
     console = open_console()
-    say(console, photo.path, style="bold")
+    say(photo.path, "bold", console)
     for one in photo.tags:
         mark, style = ("*", "green") if one.score > 0 else (" ", "dim")
-        say(console, f"  {mark} {printable(one.name):<{width}}  {one.score:+.2f}", style)
+        say(f"  {mark} {printable(one.name):<{width}}  {one.score:+.2f}", style, console)
 
 
 def _print_json(photo: PhotoTags) -> None:
@@ -193,17 +222,17 @@ def _parts_table(why: Explanation, top: int) -> Table:
     return Table(f"{why.label}: {why.score:+.2f}", ("part", "kind", "contribution"), rows, note)
 
 
-def _print_fit(console: Console, trained: Trained) -> None:
+def _print_fit(trained: Trained) -> None:
     from unseen.validation import counted
 
     tagger, data, found = trained.model.tagger, trained.data, trained.search
     learned: Any = getattr(tagger, "first_", tagger)
     what = f"{counted(tagger.n_seen_, 'label')} from {counted(len(data.rows), 'image')}"
-    say(console, f"Learned {what}; certified gap to the optimum: {100 * learned.relative_gap_:.2f} %.")
+    say(f"Learned {what}; certified gap to the optimum: {100 * learned.relative_gap_:.2f} %.")
     n_other = len(data.features) - len(data.rows)
     if n_other or data.n_unmatched:
         unmatched = f"{counted(data.n_unmatched, 'annotated image')} without features"
-        say(console, f"Not used: {counted(n_other, 'image')} without annotations in this part, {unmatched}.")
+        say(f"Not used: {counted(n_other, 'image')} without annotations in this part, {unmatched}.")
     if found is not None:
         chosen = ", ".join(f"{name.split('__')[-1]} = {value}" for name, value in found.best_params.items())
-        say(console, f"Chosen on held-out labels: {chosen} (MiAP there: {100 * found.best_score:.1f} %).")
+        say(f"Chosen on held-out labels: {chosen} (MiAP there: {100 * found.best_score:.1f} %).")

@@ -44,9 +44,9 @@ def printable(text: str) -> str:
     return text.translate(_CONTROL).encode("utf-8", "backslashreplace").decode()
 
 
-def say(console: Console, text: str, style: str | None = None) -> None:
+def say(text: str, style: str | None = None, console: Console | None = None) -> None:
     """Print one line as it is, without markup; a terminal wraps it."""
-    console.print(printable(text), style=style, markup=False, soft_wrap=True)
+    (console or open_console()).print(printable(text), style=style, markup=False, soft_wrap=True)
 
 
 @contextmanager
@@ -110,7 +110,7 @@ class Reporter:
         """Begin a stage, and return its ``step(done, total)``."""
         self.finish()
         if self._bars is None:
-            say(self._console, f"... {title}")
+            say(f"... {title}", console=self._console)
         else:
             self._bars.add_task(title.replace("[", r"\["), total=None)
         return self.step
@@ -121,7 +121,7 @@ class Reporter:
             self._bars.update(self._bars.task_ids[-1], completed=done, total=total)
         elif time.monotonic() - self._spoken >= 10.0:  # seconds
             self._spoken = time.monotonic()
-            say(self._console, f"    {done:,}" + (f" of {total:,}" if total else ""))
+            say(f"    {done:,}" + (f" of {total:,}" if total else ""), console=self._console)
 
     def finish(self) -> None:
         """Complete the bar of the last stage."""
@@ -131,8 +131,9 @@ class Reporter:
 
 
 @contextmanager
-def show_progress(console: Console) -> Iterator[Reporter]:
+def show_progress(console: Console | None = None) -> Iterator[Reporter]:
     """Yield a reporter of stages and steps."""
+    console = console or open_console()
     if not console.is_terminal:
         return (yield Reporter(console, None))
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -144,11 +145,12 @@ def show_progress(console: Console) -> Iterator[Reporter]:
         reporter.finish()
 
 
-def print_table(console: Console, table: Table) -> None:
+def print_table(table: Table, console: Console | None = None) -> None:
     """Print a table as its page shows it; without colours, strong cells have a star and muted rows brackets."""
     from rich import box
     from rich.table import Table as Grid
 
+    console = console or open_console()
     narrow = console.width < 100  # then headings stand on several lines
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if narrow else 2, 0, 0), show_edge=False)
     numeric = numeric_columns(table.rows) or [False] * len(table.columns)

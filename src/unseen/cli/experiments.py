@@ -1,4 +1,4 @@
-"""`unseen reproduce`: every table and figure of the paper on real data."""
+"""`unseen demo` and `reproduce`: whole experiments, on simulated scenes and on real data."""
 
 from __future__ import annotations
 
@@ -10,10 +10,36 @@ from typing import Annotated
 from typer import Argument, Option
 
 from unseen.cli.labels import read_words
-from unseen.cli.terminal import check_output, one_line_errors, open_console, print_table, say, show_progress
+from unseen.cli.terminal import check_output, one_line_errors, print_table, say, show_progress
 
 _NONE: list[str] = []
 _NO_PATHS: list[Path] = []
+
+
+def demo(
+    output: Annotated[Path, Option("--output", "-o", help="HTML page to write.")] = Path("unseen-demo.html"),
+    seed: Annotated[int, Option(min=0, help="Seed of the simulated scenes.")] = 0,
+    quick: Annotated[bool, Option("--quick", help="Fewer images and settings: a few seconds.")] = False,
+) -> None:
+    """Tag photos, then run a zero-shot experiment on simulated scenes: a minute, no downloads."""
+    with one_line_errors("demo"):
+        check_output(output)
+        from unseen.demo import run_demo  # the numerical libraries are loaded when there is work for them
+
+        with show_progress() as reporter:
+            result = run_demo(output, seed=seed, quick=quick, report=reporter.stage)
+        if result.problem:
+            say(f"No photos were tagged: {result.problem}")
+        for _, title, tags in result.photos:
+            shown = ", ".join(f"{tag.name} {tag.score:+.2f}" for tag in tags if tag.score > 0)
+            say(f"{title}: {shown or 'no tag'}")
+        say("")
+        say("The experiment: learn 12 annotated labels of simulated scenes, tag with 12 others.")
+        say("")
+        for table in result.tables:
+            print_table(table)
+        say(f"Page: {output}", style="bold")
+        say("Next: unseen tag photo.jpg --words 'sofa, birthday cake'")
 
 
 def reproduce(
@@ -36,7 +62,6 @@ def reproduce(
     output: Annotated[Path | None, Option("--output", "-o", help="Folder; by default reproduced-NAME.")] = None,
 ) -> None:
     """Make every table and figure of the paper on real data; run it again to resume."""
-    console = open_console()
     with one_line_errors("reproduce", "finished cells are kept, run the same command to resume"):
         if jobs == 0:
             raise ValueError("--jobs: 0 was given. Pass 1 or more, or -1 for all cores.")
@@ -44,7 +69,7 @@ def reproduce(
         from unseen.experiment import report, tables
         from unseen.experiment.data import read_data
 
-        with show_progress(console) as reporter:
+        with show_progress() as reporter:
             reporter.stage("reading the data")
             loaded = read_data(
                 name, data, annotations=annotations, features=features, vectors=vectors, hit_counts=hit_counts,
@@ -53,8 +78,8 @@ def reproduce(
             folder = output or Path(f"reproduced-{loaded.name}")
             check_output(folder / "report.html")
             sides = [
-                read_words(side, option) if side else None
-                for side, option in ((seen, "--seen"), (unseen, "--unseen"))
+                read_words(seen, "--seen") if seen else None,
+                read_words(unseen, "--unseen") if unseen else None,
             ]
             split = named_split(loaded.labels, *sides) if any(sides) else alternating_split(loaded.labels)
             result = report.reproduce(
@@ -62,17 +87,11 @@ def reproduce(
                 repeats=repeats, search=not no_search, seed=seed, n_jobs=jobs,
                 command=shlex.join(["unseen", *sys.argv[1:]]), stage=reporter.stage, step=reporter.step,
             )  # fmt: skip
-        console.print()
-        shown = (
-            *tables.main_tables(result, compact=True),
-            *tables.split_tables(result),
-            tables.claims_table(result),
-        )
-        for table in shown:
-            print_table(console, table)
+        say("")
+        for table in (*tables.main_tables(result, compact=True), *tables.split_tables(result)):
+            print_table(table)
+        print_table(tables.claims_table(result))
         for line in report.notes(result):
-            say(console, line)
-        say(console, f"Page: {result.folder / 'report.html'}", style="bold")
-        say(
-            console, f"Numbers: {result.folder}: CSV files, figures, results.md; {result.seconds / 60:.1f} minutes"
-        )
+            say(line)
+        say(f"Page: {result.folder / 'report.html'}", style="bold")
+        say(f"Numbers: {result.folder}: CSV files, figures, results.md; {result.seconds / 60:.1f} minutes")
