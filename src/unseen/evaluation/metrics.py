@@ -157,9 +157,9 @@ def precision_recall_f1(Y_true: ArrayLike, Y_pred: ArrayLike) -> PrecisionRecall
     counts = _counts(Y_true, Y_pred)
     hits, predicted, positive, _ = counts.sum(axis=1)
     overall = _ratio(hits, predicted), _ratio(hits, positive), _ratio(2 * hits, predicted + positive)
-    by_class = [float(_ratio(counts[0], whole).mean()) for whole in counts[1:3]]
+    by_class = [_ratio(counts[0], whole).mean() for whole in counts[1:3]]
     class_f1 = _ratio(2 * by_class[0] * by_class[1], sum(by_class))
-    return PrecisionRecallF1(*map(float, overall), *by_class, float(class_f1))
+    return PrecisionRecallF1(*map(float, (*overall, *by_class, class_f1)))
 
 
 def _check(Y_true: ArrayLike, scores: ArrayLike) -> tuple[BoolMatrix, FloatMatrix, BoolMatrix]:
