@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from unseen.images.backbones import open_backbone, prepare
+from unseen.images.backbones import open_backbone
+from unseen.images.preprocessing import prepare
 from unseen.images.reading import read_image
 
 BATCH = 20

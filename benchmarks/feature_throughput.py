@@ -22,9 +22,10 @@ import numpy as np
 import onnxruntime
 
 from benchmarks.photos import write_photos
-from unseen.images.backbones import open_backbone, prepare
+from unseen.images.backbones import open_backbone
 from unseen.images.features import extract_features
 from unseen.images.imagenet import DATA
+from unseen.images.preprocessing import prepare
 from unseen.images.reading import read_image
 
 BATCH = 16

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from unseen.files import DownloadError, cache_dir, download, file_digest, locked, write_atomically
+from unseen.files import DownloadError, cache_dir, download, locked, write_atomically
 
 BODY = bytes(range(256)) * 4000
-SHA256 = hashlib.sha256(BODY).hexdigest()
+SHA256 = "sha256:" + hashlib.sha256(BODY).hexdigest()
 
 
 @dataclass
@@ -77,14 +77,13 @@ def names_in(folder):
 def test_a_file_is_downloaded_once_and_checked(site, tmp_path):
     target, steps = tmp_path / "new" / "file.bin", []
     md5 = hashlib.md5(BODY, usedforsecurity=False).hexdigest()
-    assert download(site.url, target, md5=md5.upper(), progress=lambda *step: steps.append(step)) == target
-    assert (file_digest(target, "md5"), file_digest(target)) == (md5, SHA256)
-    download(site.url, target, sha256=SHA256)
+    assert download(site.url, target, "md5:" + md5, lambda *step: steps.append(step)) == target
+    download(site.url, target, SHA256)
     assert site.asked == ["bytes=0-"]
     assert steps == sorted(steps)
     assert steps[-1] == (len(BODY), len(BODY))
     target.write_bytes(b"damaged")
-    download(site.url, target, sha256=SHA256)
+    download(site.url, target, SHA256)
     assert target.read_bytes() == BODY
     assert names_in(target.parent) == ["file.bin"]
 
@@ -102,19 +101,19 @@ def test_the_next_call_continues_what_a_checksum_can_verify(site, tmp_path, chec
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        download(site.url, tmp_path / "f", sha256=checksum, progress=interrupt)
+        download(site.url, tmp_path / "f", checksum, progress=interrupt)
     assert names_in(tmp_path) == [".f.part"]
-    download(site.url, tmp_path / "f", sha256=checksum)
+    download(site.url, tmp_path / "f", checksum)
     assert (site.asked[1] != "bytes=0-") == continued
     assert (tmp_path / "f").read_bytes() == BODY
 
 
 def test_a_part_is_used_if_the_checksum_agrees_and_dropped_if_not(site, tmp_path):
     (tmp_path / ".f.part").write_bytes(BODY)
-    download(site.url, tmp_path / "f", sha256=SHA256)
+    download(site.url, tmp_path / "f", SHA256)
     (tmp_path / ".g.part").write_bytes(b"of another version")
     with pytest.raises(DownloadError, match=r"^url: "):
-        download(site.url, tmp_path / "g", sha256=SHA256)
+        download(site.url, tmp_path / "g", SHA256)
     assert names_in(tmp_path) == ["f"]
 
 
@@ -153,21 +152,18 @@ def test_a_failure_says_how_to_get_the_file_by_hand(site, tmp_path, capfd):
 
 def test_several_at_once_download_it_once(site, tmp_path):
     with ThreadPoolExecutor(4) as pool:
-        paths = list(pool.map(lambda _: download(site.url, tmp_path / "f", sha256=SHA256), range(8)))
+        paths = list(pool.map(lambda _: download(site.url, tmp_path / "f", SHA256), range(8)))
     assert {path.read_bytes() for path in paths} == {BODY}
     assert len(site.asked) == 1
 
 
-def test_a_place_that_cannot_be_written_is_named(site, tmp_path, monkeypatch):
+def test_a_place_that_cannot_be_written_is_named(site, tmp_path):
     blocked = tmp_path / "file" / "f"
     blocked.parent.write_text("in the way")
     with pytest.raises(DownloadError, match=r"^path: "):
         download(site.url, blocked)
     with pytest.raises(OSError, match=r"^path: "):
         write_atomically(blocked, Path.touch)
-    monkeypatch.setenv("UNSEEN_CACHE", str(blocked))
-    with pytest.raises(OSError, match=r"^cache: "):
-        cache_dir()
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -185,11 +181,9 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
 def test_the_cache_is_where_the_variable_says_or_else_in_the_users_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "mine"))
     assert cache_dir("a", "b") == tmp_path / "mine" / "a" / "b"
-    assert (tmp_path / "mine" / "a" / "b").is_dir()
     monkeypatch.setenv("UNSEEN_CACHE", "")
     monkeypatch.setattr("platformdirs.user_cache_path", lambda name, **_: tmp_path / "cache" / name)
-    assert cache_dir(create=False) == tmp_path / "cache" / "unseen"
-    assert not (tmp_path / "cache").exists()
+    assert cache_dir() == tmp_path / "cache" / "unseen"
 
 
 def test_a_lock_is_refused_or_waited_for_and_ends_with_its_holder(tmp_path):
@@ -205,7 +199,7 @@ def test_a_lock_is_refused_or_waited_for_and_ends_with_its_holder(tmp_path):
         return process
 
     with start(holder) as held:
-        with pytest.raises(BlockingIOError), locked(lock, wait=False):
+        with pytest.raises(OSError, match=r"^path: "), locked(lock, wait=False):
             pass
         held.kill()
     with locked(lock, wait=False):

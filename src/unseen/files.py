@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import secrets
@@ -39,40 +38,30 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             temporary.unlink()
 
 
-def cache_dir(*parts: str, create: bool = True) -> Path:
-    """Directory for files that can be made again: ``UNSEEN_CACHE``, or ``unseen`` in the user's cache directory.
-
-    `parts` name a sub-directory. With `create` it is made, and an OSError says if it cannot be written to.
-    """
+def cache_dir(*parts: str) -> Path:
+    """Directory for files that can be made again, in ``UNSEEN_CACHE`` or the user's cache; it need not exist."""
     from platformdirs import user_cache_path
 
     named = os.environ.get("UNSEEN_CACHE")
     root = Path(named).expanduser() if named else user_cache_path("unseen", appauthor=False)
-    path = root.absolute().joinpath(*parts)
-    if create:
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            if not os.access(path, os.W_OK):
-                raise PermissionError("no permission")
-        except OSError as error:
-            advice = "Set UNSEEN_CACHE to a directory you may write to."
-            raise OSError(f"cache: {str(path)!r} cannot be written ({error}). {advice}") from error
-    return path
+    return root.absolute().joinpath(*parts)
 
 
 @contextmanager
-def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock file ``path`` for the duration of a block.
+def locked(path: Path, *, wait: bool = True, argument: str = "path") -> Iterator[None]:
+    """Hold the lock file ``path``, in a folder that is made if need be, for the duration of a block.
 
-    Others wait, or, without ``wait``, get a BlockingIOError. The lock of a process that dies is released.
+    Others wait, or, without ``wait``, get an OSError about the ``argument``. A process that ends frees its lock.
     """
-    from filelock import FileLock, Timeout
+    from filelock import FileLock
 
     lock = FileLock(path)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=-1 if wait else 0)
-    except Timeout:
-        raise BlockingIOError(f"path: {str(path)!r} is locked by another process. Wait for it.") from None
+    except OSError as error:
+        what = f"{str(path.parent)!r} cannot be written, or another process is writing to it ({error})"
+        raise OSError(f"{argument}: {what}. Wait, or choose another folder.") from error
     try:
         yield
     finally:
@@ -82,20 +71,12 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
         lock.release()
 
 
-def file_digest(path: str | Path, algorithm: str = "sha256") -> str:
-    """Checksum of a file as hexadecimal digits, by an algorithm that `hashlib.new` knows."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
-
-
-def download(
-    url: str, path: str | Path, *, sha256: str = "", md5: str = "", progress: Progress | None = None
-) -> Path:
+def download(url: str, path: str | Path, checksum: str | None = None, progress: Progress | None = None) -> Path:
     """Download a file over HTTP(S) to ``path``, unless it is there with the right checksum; return ``path``.
 
-    No file with another `sha256` (or, without it, `md5`) is put in place. An interrupted download leaves a hidden
-    part beside `path`, which the next call with a checksum continues. Two processes that want the same file take
-    turns. ``progress(done, total)`` counts bytes; the total is None if the server does not tell it.
+    No file with another `checksum`, such as ``"md5:..."`` or ``"sha256:..."``, is put in place. An interrupted
+    download leaves a hidden part beside `path`, which the next call with a checksum continues. Two processes that
+    want the same file take turns. ``progress(done, total)`` counts bytes; the total is None if it is unknown.
     """
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"url: {url!r} was given. Pass an address that begins with http:// or https://.")
@@ -107,24 +88,23 @@ def download(
     except ImportError:
         raise ImportError(f'pooch: not installed. Run: pip install "unseen[images]", or {by_hand}.') from None
     pooch.get_logger().setLevel("WARNING")
-    known = f"sha256:{sha256.lower()}" if sha256 else f"md5:{md5.lower()}" if md5 else None
 
     def fetch(url: str, target: str, _: object) -> None:
         part = path.with_name(f".{path.name}.part")
-        if known is None:  # nothing would tell whether the file has changed since
+        if checksum is None:  # nothing would tell whether the file has changed since
             part.unlink(missing_ok=True)
         _fetch_rest(url, part, progress or (lambda done, total: None))
         part.replace(target)
 
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path.with_name(f".{path.name}.lock")):
-            pooch.retrieve(url, known, path.name, path.parent, downloader=fetch)
+            pooch.retrieve(url, checksum, path.name, path.parent, downloader=fetch)
     except RequestException as error:
         reason = getattr(error.args[0], "reason", error) if error.args else error
         raise DownloadError(f"url: {url} cannot be downloaded ({reason}). Try again, or {by_hand}.") from error
     except OSError as error:
-        raise DownloadError(f"path: {str(path)!r} cannot be written ({error}). Choose another place.") from error
+        reason = error.__cause__ or error
+        raise DownloadError(f"path: {str(path)!r} cannot be written ({reason}). Choose another place.") from error
     except ValueError as error:
         raise DownloadError(f"url: {url} is not the file expected. {error} Try again, or {by_hand}.") from error
     return path

@@ -108,25 +108,25 @@ def test_a_crowd_counts_as_told_unless_there_is_a_single_object_too(tmp_path, cr
 
 
 @pytest.mark.parametrize(
-    ("content", "argument"),
+    "content",
     [
-        ({"images": COCO["images"], "annotations": [{"id": 1, "image_id": 5, "caption": "A dog."}]}, "path"),
-        (COCO | {"annotations": [{"image_id": 5, "segments_info": []}]}, "path"),
-        ({"images": COCO["images"], "categories": COCO["categories"]}, "path"),
-        ({"images": 1, "annotations": 2, "categories": 3}, "path"),
-        (3, "path"), ([1, 2], "path"), ({}, "path"), ('{"images": [', "path"), ("[" * 100_000, "path"),
-        (COCO | {"images": [1]}, "path"),
-        (COCO | {"images": [{"id": 1, "file_name": 5}], "annotations": []}, "path"),
-        (COCO | {"annotations": [1]}, "path"), (COCO | {"annotations": [instance(5, 99)]}, "path"),
-        (COCO | {"annotations": [instance([5], 1)]}, "path"),
-        (COCO | {"categories": 2 * [{"id": 1, "name": "a"}], "annotations": []}, "path"),
-        (COCO | {"categories": [{"id": 1, "name": ""}], "annotations": []}, "labels"),
-        (COCO | {"images": [], "annotations": []}, "images"),
+        {"images": COCO["images"], "annotations": [{"id": 1, "image_id": 5, "caption": "A dog."}]},
+        COCO | {"annotations": [{"image_id": 5, "segments_info": []}]},
+        {"images": COCO["images"], "categories": COCO["categories"]},
+        {"images": 1, "annotations": 2, "categories": 3},
+        3, [1, 2], {}, '{"images": [', "[" * 100_000,
+        COCO | {"images": [1]},
+        COCO | {"images": [{"id": 1, "file_name": 5}], "annotations": []},
+        COCO | {"annotations": [1]}, COCO | {"annotations": [instance(5, 99)]},
+        COCO | {"annotations": [instance([5], 1)]},
+        COCO | {"categories": 2 * [{"id": 1, "name": "a"}], "annotations": []},
+        COCO | {"categories": [{"id": 1, "name": ""}], "annotations": []},
+        COCO | {"images": [], "annotations": []},
     ],
 )  # fmt: skip
-def test_other_files_than_coco_instances_are_refused(tmp_path, content, argument):
+def test_other_files_than_coco_instances_are_refused(tmp_path, content):
     (tmp_path / "instances").write_text(content if isinstance(content, str) else json.dumps(content))
-    with pytest.raises(ValueError, match=f"^{argument}: "):
+    with pytest.raises(ValueError, match=r"^path: "):
         read_coco(tmp_path / "instances")
     with pytest.raises(FileNotFoundError, match=r"^path: "):
         read_coco(tmp_path / "none.json")

@@ -30,7 +30,7 @@ def test_a_seed_decides_everything_and_each_parameter_what_it_should():
 
 
 def test_shapes_types_and_ranges():
-    data = make_tagged_scenes(4000, 30, n_features=32, n_dims=20, labels_per_image=2.5)
+    data = make_tagged_scenes(4000, 30, n_features=32, n_dims=20)
     shapes = data.X_train.shape, data.X_test.shape, data.Y_test.shape, data.vectors.shape, data.scenes_test.shape
     assert shapes == ((4000, 32), (30, 32), (30, 24), (24, 20), (30,))
     assert (data.X_train.dtype, data.Y_train.dtype) == (np.float32, np.int8)
@@ -38,7 +38,7 @@ def test_shapes_types_and_ranges():
     assert 0.2 < (data.X_train == 0).mean() < 0.8
     assert set(np.unique(data.Y_train)) == {0, 1}
     assert data.Y_train.any(axis=1).all()
-    assert data.Y_train.sum(axis=1).mean() == pytest.approx(2.5, rel=0.05)
+    assert data.Y_train.sum(axis=1).mean() == pytest.approx(1.6, rel=0.05)
     np.testing.assert_allclose(np.linalg.norm(data.semantics, axis=1), 1)
 
 
@@ -80,7 +80,7 @@ def test_without_gap_a_projection_of_the_vectors_is_the_hidden_truth():
 @pytest.mark.parametrize(
     ("name", "value"),
     [("n_train", 0), ("n_test", 10.0), ("n_features", True), ("n_dims", 13), ("semantic_gap", 1.5),
-     ("labels_per_image", 0.5), ("noise", np.inf), ("random_state", -1)],
+     ("random_state", -1)],
 )  # fmt: skip
 def test_bad_parameters_are_named(name, value):
     with pytest.raises(ValueError, match=f"^{name}: "):

@@ -6,7 +6,8 @@ import signal
 import numpy as np
 from PIL import Image
 
-from unseen.images.backbones import Backbone, Described, Preprocessing
+from unseen.images.backbones import Backbone, Described
+from unseen.images.preprocessing import Preprocessing
 
 
 def picture(seed, width=40, height=30):

@@ -15,9 +15,10 @@ from PIL import Image
 from tests.data import FOLDER
 from tests.images.graphs import mean_colour, save_graph
 
-from unseen.images.backbones import Preprocessing, open_backbone, prepare
+from unseen.images.backbones import open_backbone
 from unseen.images.features import open_features
 from unseen.images.imagenet import class_names
+from unseen.images.preprocessing import Preprocessing, prepare
 from unseen.images.reading import read_image
 
 SAMPLE = FOLDER / "VOCdevkit-sample" / "VOC2007" / "JPEGImages"
@@ -168,7 +169,7 @@ def test_missing_and_damaged_files_names_and_packages_are_named(tmp_path, monkey
     with pytest.raises(ValueError, match=r"^n_threads: "):
         open_backbone(path, n_threads=0)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ImportError, match=r"^backbone: .*unseen\[images\]"):
+    with pytest.raises(ImportError, match=r"^onnxruntime: .*unseen\[images\]"):
         open_backbone(path)
 
 
@@ -212,5 +213,5 @@ def test_vgg19_gives_fc7_and_the_logits_that_follow_from_it(monkeypatch):
     # What torchvision downloads is a pickle: it is checked, and only tensors may come out of it.
     assert asked == {"threads": 2, "progress": True, "check_hash": True, "weights_only": True}
     monkeypatch.setitem(sys.modules, "torchvision.models", None)
-    with pytest.raises(ImportError, match=r"^backbone: .*unseen\[torch\]"):
+    with pytest.raises(ImportError, match=r"^torchvision: .*unseen\[torch\]"):
         open_backbone("vgg19")

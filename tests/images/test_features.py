@@ -14,8 +14,8 @@ from tests.images.pictures import BlockMeans, fill, interrupt, picture
 
 from unseen.files import locked
 from unseen.images import features
-from unseen.images.backbones import prepare
 from unseen.images.features import UnreadableImages, describe_each, extract_features, open_features
+from unseen.images.preprocessing import prepare
 from unseen.images.reading import read_image
 
 PHOTOS = Path("photos")
@@ -24,7 +24,6 @@ PHOTOS = Path("photos")
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):
     monkeypatch.setattr(features, "_BLOCK", 10)
-    monkeypatch.setattr(features, "_COPIED", 7)
     monkeypatch.chdir(tmp_path)
 
 
@@ -203,7 +202,6 @@ def test_files_made_elsewhere_can_be_opened():
     np.save("b.npy", X.astype(np.int64))
     opened = open_features("b.npy")
     assert (opened.X.dtype, opened.paths, opened.has_names) == (np.float32, ("0", "1", "2"), False)
-    assert open_features("b.npy", ids=["p", "q", "r"]).paths == ("p", "q", "r")
     for text in ("image_id,f0,f1\n x ,1,-2.5\n", "name;a;b\nx;1;-2.5\n", "ids\t0\t1\nx\t1\t-2.5\n"):
         Path("a.csv").write_text(text)
         assert (open_features("a.csv").paths, open_features("a.csv").X.tolist()) == (("x",), [[1, -2.5]])

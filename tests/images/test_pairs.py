@@ -8,8 +8,8 @@ from PIL import Image
 from tests.images.graphs import mean_colour, word_table, word_tokenizer
 
 from unseen.baselines import Cosine
-from unseen.images.backbones import prepare
-from unseen.images.pairs import open_pair
+from unseen.images.backbones import open_pair
+from unseen.images.preprocessing import prepare
 
 IMAGE = 'size = 8\nmean = [0, 0, 0]\nstd = [1, 1, 1]\nvalue_range = 1\nfeatures = "colour"\n'
 TEXT = '[text]\nmodel = "words.onnx"\nprompt = "a photo {}"\n'

@@ -161,7 +161,7 @@ def test_official_archives_are_downloaded_once_and_then_may_go(monkeypatch, tmp_
     members = {f"glove_6B_{dim}d_txt": text(["dog"], np.full((1, dim), 0.5), header=False) for dim in (100, 300)}
     (tmp_path / "glove.6B.zip").write_bytes(zipped(**members))
     asked = []
-    monkeypatch.setattr(module, "download", lambda url, path, **_: asked.append(url) or tmp_path / "glove.6B.zip")
+    monkeypatch.setattr(module, "download", lambda url, *_: asked.append(url) or tmp_path / "glove.6B.zip")
     for _ in range(2):
         np.testing.assert_array_equal(LabelSpace(["dog"], "glove-6b-300d").vectors, np.full((1, 300), 0.5))
     assert asked == ["https://nlp.stanford.edu/data/glove.6B.zip"]

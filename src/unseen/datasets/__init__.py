@@ -26,10 +26,6 @@ def read_annotations(source: str | PathLike[str], split: str | None = None, **op
         Part to read, such as ``trainval``, ``train`` or ``test``; by default all images.
     **options
         Those of the reader: `read_voc`, `read_nuswide`, `read_coco` or `read_table`.
-
-    Returns
-    -------
-    Annotations
     """
     path = Path(source).expanduser()
     reader = _reader(path, options.get("year"))

@@ -49,7 +49,15 @@ class Annotations:
             raise ValueError(f"images: {listed(repeated)} given more than once. Pass one row per image.")
         if self.split is not None and len(self.split) != len(self.images):
             raise ValueError(f"split: {len(self.split)} were given for {len(self.images)} images.")
-        self.Y = _checked(Y, (len(self.images), len(self.labels)))
+        Y, shape = np.asarray(Y), (len(self.images), len(self.labels))
+        if Y.shape != shape or Y.dtype.kind not in "biuf":
+            raise ValueError(f"Y: its shape is {Y.shape} and its type {Y.dtype}. Pass numbers of shape {shape}.")
+        unknown = Y != Y
+        wrong = Y[(Y != 0) & (Y != 1) & ~unknown]
+        if wrong.size:
+            raise ValueError(f"Y: {wrong[0]} was given. Write 1 for present, 0 for absent, NaN for unknown.")
+        self.Y: NDArray[Any] = Y.astype(np.float32 if unknown.any() else np.int8, copy=False).view()
+        self.Y.flags.writeable = False
 
     def __len__(self) -> int:
         return len(self.images)
@@ -59,20 +67,15 @@ class Annotations:
         return f"Annotations({len(self.images)} images, {len(self.labels)} labels{parts})"
 
     def select(
-        self,
-        images: Images | None = None,
-        labels: Iterable[str] | None = None,
-        split: str | Iterable[str] | None = None,
+        self, images: Images | None = None, labels: Iterable[str] | None = None, split: str | None = None
     ) -> Annotations:
-        """Part of the annotations: of these images, found as by `rows_for`, labels and splits, in this order."""
+        """Part of the annotations: images (found as by `rows_for`) and labels in the given order, one split."""
         rows = np.arange(len(self.images)) if images is None else self.rows_for(images)
         if split is not None:
-            parts = {split} if isinstance(split, str) else set(split)
-            unknown = sorted(parts - set(self.split or ()))
-            rows = rows[[self.split is not None and self.split[i] in parts for i in rows]]
-            if unknown or not len(rows):
+            rows = rows[[self.split is not None and self.split[i] == split for i in rows]]
+            if not len(rows):
                 known = listed(sorted(set(self.split or ()))) or "none: the images are not split"
-                raise ValueError(f"split: no image is in {listed(unknown or sorted(parts))}. Parts: {known}.")
+                raise ValueError(f"split: no image is in {split!r}. Parts: {known}.")
         names, Y = self.labels, self.Y[rows]
         if labels is not None:
             names = check_names(labels, "labels")
@@ -86,12 +89,8 @@ class Annotations:
 
         A path belongs to the image with exactly this name; else to the one image of which one path ends with the
         other, folder by folder (``/data/cats/1.jpg`` and ``cats/1.jpg``); else the same without the suffixes of
-        files (``JPEGs/000005.jpg`` and ``000005``). Folders that contradict each other do not fit (``dogs/1.jpg``
-        and ``cats/1.jpg``). If several paths fit an image, it belongs to the one that fits by the earliest rule.
-        Backslashes count as slashes.
-
-        A path that fits several images is an error, and so are two that fit the same one equally well. A path
-        that fits none is an error, too, or, with ``missing="mark"``, has the row -1.
+        files (``JPEGs/000005.jpg`` and ``000005``). Of several paths that fit an image, the earliest rule decides.
+        What is ambiguous is an error; a path that fits none is one too, or, with ``missing="mark"``, row -1.
         """
         check_choice(missing, "missing", ("error", "mark"))
         if isinstance(paths, str | PathLike):
@@ -123,20 +122,6 @@ class Annotations:
             table.insert(0, "split", self.split)
         table.insert(0, "path", self.images, allow_duplicates=True)
         write_atomically(Path(path), lambda file: table.to_csv(file, index=False, lineterminator="\n"))
-
-
-def _checked(values: Any, shape: tuple[int, int]) -> NDArray[Any]:
-    """Y as a read-only matrix, int8 if everything is known and float32 otherwise."""
-    Y = np.asarray(values)
-    if Y.shape != shape or Y.dtype.kind not in "biuf":
-        raise ValueError(f"Y: its shape is {Y.shape} and its type {Y.dtype}. Pass numbers of shape {shape}.")
-    unknown = Y != Y
-    wrong = Y[(Y != 0) & (Y != 1) & ~unknown]
-    if wrong.size:
-        raise ValueError(f"Y: {wrong[0]} was given. Write 1 for present, 0 for absent, NaN for unknown.")
-    matrix = Y.astype(np.float32 if unknown.any() else np.int8, copy=False).view()
-    matrix.flags.writeable = False
-    return matrix
 
 
 def match_rows(paths: Sequence[str], images: Sequence[str]) -> NDArray[np.int64]:

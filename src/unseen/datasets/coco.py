@@ -21,7 +21,7 @@ _KEYS = frozenset(
 def read_coco(
     path: str | PathLike[str], crowd: Literal["present", "absent", "unknown"] = "present"
 ) -> Annotations:
-    """Labels of COCO images: those with at least one annotated instance.
+    """Labels of COCO images: those with at least one annotated instance. Images without any are kept.
 
     Parameters
     ----------
@@ -30,49 +30,36 @@ def read_coco(
     crowd : {"present", "absent", "unknown"}, default="present"
         What a label counts as in an image that shows it only as a crowd (``iscrowd``): a group of objects that
         were not told apart. They are there to be seen, hence the default.
-
-    Returns
-    -------
-    Annotations
-        `images` are the file names in the order of the file, also those without any instance; `labels` are the
-        categories in the order of the file.
     """
     check_choice(crowd, "crowd", tuple(_CROWD))
     path = Path(path)
-    content = _load(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"path: there is no file {str(path)!r}. Pass a file like instances_val2017.json.")
     try:
+        with path.open(encoding="utf-8-sig") as file:
+            # Fractions occur in outlines and boxes only; left as text, they are read twice as fast.
+            content = json.load(file, object_hook=_without_outlines, parse_float=str)
         return _to_annotations(content, _CROWD[crowd])
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise ValueError(
             f"path: {str(path)!r} is not a file of COCO instances, or is damaged ({error!r}). Pass a file like "
             f"instances_val2017.json; captions, panoptic segments and lists of test images cannot be read."
         ) from None
 
 
+def _without_outlines(entry: dict[str, Any]) -> dict[str, Any]:
+    """What is needed of an object in the file; outlines and boxes are most of it."""
+    return {key: value for key, value in entry.items() if key in _KEYS}
+
+
 def _to_annotations(content: Any, crowd: float) -> Annotations:
     images, labels = content["images"], content["categories"]
     rows, columns = ({entry["id"]: i for i, entry in enumerate(part)} for part in (images, labels))
     if (len(rows), len(columns)) != (len(images), len(labels)):
-        raise TypeError("two images or categories with the same id")
+        raise ValueError("two images or categories with the same id")
     Y = np.zeros((len(images), len(labels)), dtype=np.float32)
     # Single objects come last: they count even where there is a crowd of the same kind.
     for entry in sorted(content["annotations"], key=lambda entry: not entry.get("iscrowd", 0)):
         value = crowd if entry.get("iscrowd", 0) else 1.0
         Y[rows[entry["image_id"]], columns[entry["category_id"]]] = value
-    return Annotations(tuple(image["file_name"] for image in images), tuple(one["name"] for one in labels), Y)
-
-
-def _load(path: Path) -> Any:
-    """Content of the file without outlines and boxes, which are most of it."""
-
-    def keep(entry: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in entry.items() if key in _KEYS}
-
-    if not path.is_file():
-        raise FileNotFoundError(f"path: there is no file {str(path)!r}. Pass a file like instances_val2017.json.")
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            # Fractions occur in outlines and boxes only; left as text, they are read twice as fast.
-            return json.load(file, object_hook=keep, parse_float=str)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"path: {str(path)!r} cannot be read as JSON ({error}). Get the file again.") from None
+    return Annotations([image["file_name"] for image in images], [one["name"] for one in labels], Y)

@@ -54,7 +54,7 @@ DATA_SETS = {
 def get_data_set(
     name: str, into: str | PathLike[str] = ".", *, report: Callable[[str], Progress] | None = None
 ) -> Path:
-    """Download and unpack a data set, unless it is there.
+    """Download and unpack a data set, unless it is there; return its folder.
 
     The archives are put into `into` and removed at the end, except those that were there before, which are used.
     An interrupted download is continued by the next call. The data set appears when all of it is unpacked.
@@ -67,21 +67,12 @@ def get_data_set(
         Folder to put it in.
     report : callable, optional
         Called with the title of each stage; returns a ``progress(done, total)`` for it, in bytes.
-
-    Returns
-    -------
-    pathlib.Path
-        Folder of the data set.
     """
     data_set = DATA_SETS[check_choice(name, "name", tuple(DATA_SETS))]
     report = report or (lambda title: lambda done, total: None)
     into = Path(into).expanduser()
     target = into / data_set.folder
-    try:
-        into.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OSError(f"into: {str(into)!r} cannot be written ({error}). Pass another folder.") from error
-    with locked(into / f".{name}.lock"):
+    with locked(into / f".{name}.lock", argument="into"):
         if not _incomplete_lists(data_set, target):
             return target
         if target.exists():
@@ -109,7 +100,7 @@ def _fetch(urls: list[str], path: Path, md5: str, report: Callable[[str], Progre
     reasons = []
     for url in urls:
         try:
-            download(url, path, md5=md5, progress=report(f"downloading {url}"))
+            download(url, path, f"md5:{md5}", report(f"downloading {url}"))
             return
         except DownloadError as error:
             reasons.append(str(error))

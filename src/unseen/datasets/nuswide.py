@@ -22,7 +22,8 @@ def read_nuswide(
 
     They are read from ``ImageList/Imagelist.txt``, ``ConceptsList/Concepts81.txt``,
     ``Groundtruth/AllLabels/Labels_<concept>.txt``, ``NUS_WID_Tags/TagList1k.txt`` and ``AllTags1k.txt``. Neither
-    capital letters in file names nor the folder that a file is in matter.
+    capital letters in file names nor the folder that a file is in matter. The `split`, ``train`` or ``test``, is
+    known if ``TrainImagelist.txt`` and ``TestImagelist.txt`` are there.
 
     Parameters
     ----------
@@ -31,11 +32,6 @@ def read_nuswide(
     labels : {"concepts81", "tags1k", "both"}, default="concepts81"
         The 81 concepts that people verified; the 1,000 most frequent tags of Flickr users; or both, as in the
         literature on zero-shot tagging: the tags that are not concepts (seen), then the 81 concepts (unseen).
-
-    Returns
-    -------
-    Annotations
-        `split` is ``train`` or ``test`` if ``TrainImagelist.txt`` and ``TestImagelist.txt`` are there.
     """
     check_choice(labels, "labels", ("concepts81", "tags1k", "both"))
     files = _index(Path(folder))

@@ -43,6 +43,8 @@ _N_NUISANCE: Final = 4
 _NUISANCE_STRENGTH: Final = 1.5  # longer than the meaning: what a projection is worth
 _INHERITANCE: Final = 0.75  # correlation of a child's semantics with its parent's
 _BACKGROUND_STRENGTH: Final = 0.2
+_NOISE: Final = 0.8  # standard deviation in a feature, where one label contributes 1
+_LABELS_PER_IMAGE: Final = 1.6  # on average; every image has at least one
 _SURPRISE: Final = 0.05  # probability that a tag owes nothing to the scene
 _N_TAG_SETS: Final = 50_000
 
@@ -118,8 +120,6 @@ def make_tagged_scenes(
     n_features: int = 256,
     n_dims: int = 50,
     semantic_gap: float = 0.1,
-    labels_per_image: float = 1.6,
-    noise: float = 0.8,
     random_state: int | None = 0,
 ) -> TaggedScenes:
     """Simulate tagged images of everyday scenes, half of whose 24 labels are meant to stay unseen.
@@ -139,17 +139,9 @@ def make_tagged_scenes(
     semantic_gap : float in [0, 1], default=0.1
         How much of the label vectors' meaning is not visual. At 0 a linear projection of the vectors tells
         exactly which labels look alike, at 1 the vectors say nothing about it.
-    labels_per_image : float in [1, 6], default=1.6
-        Mean number of labels per image. Every image has at least one.
-    noise : float in [0, 100], default=0.8
-        Standard deviation of the noise in a feature, where one label contributes a standard deviation of 1.
     random_state : int or None, default=0
         Seed; None draws a new one at each call. Under one seed, `semantic_gap` and `n_dims` change the label
         vectors and nothing else, so that runs at several gaps are compared on the same images.
-
-    Returns
-    -------
-    TaggedScenes
 
     Notes
     -----
@@ -173,8 +165,6 @@ def make_tagged_scenes(
         check_count(n, name)
     check_count(n_dims, "n_dims", low=_N_SEMANTIC + _N_NUISANCE)
     check_number(semantic_gap, "semantic_gap", high=1.0)
-    check_number(labels_per_image, "labels_per_image", low=1.0, high=6.0)
-    check_number(noise, "noise", high=100.0)
     if random_state is not None:
         check_count(random_state, "random_state", low=0)
     # A stream for each thing that is drawn, so that the vectors' parameters leave the images as they are.
@@ -189,17 +179,17 @@ def make_tagged_scenes(
 
     def photograph(Y: NDArray[np.int8], scenes: NDArray[np.int64], rng: Generator) -> NDArray[np.float32]:
         activations = Y @ prototypes + backgrounds[scenes]
-        activations += noise * rng.standard_normal(activations.shape)
+        activations += _NOISE * rng.standard_normal(activations.shape)
         return np.maximum(activations, 0.0).astype(np.float32)
 
-    scenes_train, Y_train = _draw_tags(names, n_train, labels_per_image, train)
-    scenes_test, Y_test = _draw_tags(names, n_test, labels_per_image, test)
+    scenes_train, Y_train = _draw_tags(names, n_train, train)
+    scenes_test, Y_test = _draw_tags(names, n_test, test)
     X_train, X_test = photograph(Y_train, scenes_train, train), photograph(Y_test, scenes_test, test)
     vectors = _observed_vectors(semantics, n_dims, semantic_gap, vocabulary)
     seen, unseen = np.arange(0, len(names), 2), np.arange(1, len(names), 2)
     # In a tree, the nodes of only one of two chains are the edges between their leaves.
     path_lengths = np.array([[len({*a} ^ {*b}) for b in chains] for a in chains])
-    tags = _draw_tags(names, _N_TAG_SETS, labels_per_image, web)[1].astype(np.float64)
+    tags = _draw_tags(names, _N_TAG_SETS, web)[1].astype(np.float64)
     hit_counts = (tags.T @ tags).astype(np.int64)
     return TaggedScenes(
         X_train, Y_train, X_test, Y_test, names, vectors, seen, unseen, path_lengths, hit_counts, tuple(SCENES),
@@ -208,7 +198,7 @@ def make_tagged_scenes(
 
 
 def _draw_tags(
-    names: tuple[str, ...], n_images: int, labels_per_image: float, rng: Generator
+    names: tuple[str, ...], n_images: int, rng: Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
     """Draw the scene of each image and from it a geometric number of distinct labels."""
     weights = np.zeros((len(SCENES), len(names)))
@@ -219,7 +209,7 @@ def _draw_tags(
     scenes = rng.integers(len(SCENES), size=n_images)
     # The Gumbel trick: the k largest of log-probability + Gumbel noise are k draws without replacement.
     keys = np.log(probabilities)[scenes] + rng.gumbel(size=(n_images, len(names)))
-    n_drawn = np.minimum(rng.geometric(1.0 / labels_per_image, size=n_images), len(names))
+    n_drawn = np.minimum(rng.geometric(1.0 / _LABELS_PER_IMAGE, size=n_images), len(names))
     smallest_drawn = np.take_along_axis(np.sort(keys, axis=1), (len(names) - n_drawn)[:, None], axis=1)
     return scenes, (keys >= smallest_drawn).astype(np.int8)
 

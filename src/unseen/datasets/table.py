@@ -59,10 +59,6 @@ def read_table(
         show a label only in difficult objects.
     ignore : sequence of str, optional
         Columns to ignore.
-
-    Returns
-    -------
-    Annotations
     """
     check_choice(form, "form", ("auto", "lists", "pairs", "columns"))
     if tristate is not None:
@@ -130,9 +126,9 @@ def _label_columns(path: Path, names: list[str], ignore: Sequence[str]) -> list[
         raise _wrong(path, f"there is no column {listed(unknown)} to ignore. It has {listed(others)}.")
     passed_over = {*ignore, *(name for name in others if name.lower() in SPLIT_COLUMNS)}
     columns = [i for i, name in enumerate(others, start=1) if name not in passed_over]
-    if columns:
-        return columns
-    raise _wrong(path, "there is no column of labels. Add a column 'labels', or one per label.")
+    if not columns:
+        raise _wrong(path, "there is no column of labels. Add a column 'labels', or one per label.")
+    return columns
 
 
 def _read_cells(path: Path, cells: DataFrame, tristate: str | None) -> NDArray[np.float32]:

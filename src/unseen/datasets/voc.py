@@ -24,7 +24,7 @@ def read_voc(
     split: Literal["train", "val", "trainval", "test", "all"] = "trainval",
     difficult: Literal["absent", "unknown"] = "absent",
 ) -> Annotations:
-    """Labels of PASCAL VOC images, from ``ImageSets/Main/<class>_<split>.txt``.
+    """Labels of PASCAL VOC images, from ``ImageSets/Main/<class>_<split>.txt``; 000005 is ``000005.jpg``.
 
     Parameters
     ----------
@@ -37,11 +37,6 @@ def read_voc(
     difficult : {"absent", "unknown"}, default="absent"
         What a label counts as if all its objects in an image are marked difficult: absent, as in the literature
         on tagging, or unknown, as in the challenge itself.
-
-    Returns
-    -------
-    Annotations
-        `images` are the identifiers, such as ``000005`` for ``JPEGImages/000005.jpg``.
     """
     check_choice(split, "split", ("train", "val", "trainval", "test", "all"))
     check_choice(difficult, "difficult", ("absent", "unknown"))

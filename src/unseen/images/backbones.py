@@ -9,19 +9,18 @@ import re
 import tomllib
 from abc import ABC, abstractmethod
 from dataclasses import asdict, fields
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.files import file_digest
 from unseen.images import imagenet
-from unseen.images.preprocessing import Preprocessing, prepare
+from unseen.images.preprocessing import Preprocessing
+from unseen.labels.encoders import OnnxEncoder, PromptedEncoder, TextEncoder, import_extra
 from unseen.validation import check_count, check_names, listed
 
-__all__ = ["NAMES", "Backbone", "Described", "OnnxBackbone", "Preprocessing", "open_backbone", "prepare"]
+__all__ = ["NAMES", "Backbone", "Described", "OnnxBackbone", "Pair", "open_backbone", "open_pair"]
 
 DEFAULT = "efficientnet-lite0"
 NAMES = (DEFAULT, "vgg19")
@@ -59,17 +58,7 @@ class Backbone(ABC):
     fingerprint: str
 
     def describe(self, batch: NDArray[np.float32]) -> Described:
-        """Features of prepared images.
-
-        Parameters
-        ----------
-        batch : ndarray of shape (n, 3, size, size), float32
-            Images as `prepare` gives them, stacked; n may be 0.
-
-        Returns
-        -------
-        Described
-        """
+        """Features of n >= 0 images, stacked as `prepare` gives them: shape (n, 3, size, size), float32."""
         described = self._run(batch)
         if not all(values is None or np.isfinite(values).all() for values in described):
             raise ValueError(
@@ -96,10 +85,6 @@ def open_backbone(name: str | Path = DEFAULT, *, n_threads: int | None = None) -
     n_threads : int, optional
         Threads that share the work of one call; None for one per core. With many small batches,
         ``n_threads=1`` and calls from one thread per core are fastest.
-
-    Returns
-    -------
-    Backbone
     """
     if n_threads is not None:
         check_count(n_threads, "n_threads")
@@ -120,23 +105,24 @@ class OnnxBackbone(Backbone):
     A TOML file of the same name beside it (``model.toml`` for ``model.onnx``) holds ``mean``, ``std`` and
     ``value_range``; optionally the other parameters of `Preprocessing`, ``features`` and ``logits`` (names of
     outputs; ``features`` may be omitted if there is one output only) and ``class_names`` (a list,
-    a text file with one name per line, or "imagenet").
-
-    Parameters
-    ----------
-    path : str or pathlib.Path
-        The .onnx file.
-    name : str, optional
-        By default the absolute path.
-    n_threads : int, optional
-        Threads that share the work of one call; None for one per core.
+    a text file with one name per line, or "imagenet"). Its name is by default the absolute path; `open_backbone`
+    explains ``n_threads``.
     """
 
     def __init__(self, path: str | Path, *, name: str | None = None, n_threads: int | None = None) -> None:
         path = Path(path).expanduser()
-        settings = read_settings(path)
+        self.settings = settings = _read_settings(path)
         self.name = name or os.path.abspath(path)  # noqa: PTH100 (links stay links, unlike with resolve)
-        self._session = _open_session(path, n_threads)
+        runtime = import_extra("onnxruntime", "images")
+        options = runtime.SessionOptions()
+        options.log_severity_level = 4  # its errors are raised, which is enough
+        options.intra_op_num_threads = n_threads or 0
+        try:
+            self._session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # the runtime's errors share no base class
+            raise ValueError(
+                f"backbone: {str(path)!r} cannot be opened as an ONNX graph ({error}). Pass an .onnx file."
+            ) from error
         graph = self._session.get_inputs()[0]
         self._input, self._dtype = graph.name, np.float16 if "float16" in graph.type else np.float32
         self._n_images, *sizes = (n if isinstance(n, int) and n > 0 else None for n in graph.shape)
@@ -212,8 +198,8 @@ class VGG19(Backbone):
     """
 
     def __init__(self, n_threads: int | None = None) -> None:
-        self._torch = _import("torch", "torch")
-        models = _import("torchvision.models", "torch")
+        self._torch = import_extra("torch", "torch")
+        models = import_extra("torchvision.models", "torch")
         if n_threads is not None:
             self._torch.set_num_threads(n_threads)
         self.name, self.n_features, self.class_names = "vgg19", 4096, imagenet.class_names()
@@ -236,7 +222,45 @@ class VGG19(Backbone):
         return Described(features.numpy(), logits.numpy())
 
 
-def read_settings(path: Path) -> dict[str, Any]:
+class Pair(NamedTuple):
+    """Two encoders of one space, such as CLIP's: features and label vectors can be compared by their cosine."""
+
+    image: Backbone
+    text: TextEncoder  # for the vectors of a `LabelSpace`, then for example `unseen.baselines.Cosine`
+
+
+def open_pair(path: str | Path, *, n_threads: int | None = None) -> Pair:
+    """Open an image and a text encoder that share one space.
+
+    Parameters
+    ----------
+    path : str or pathlib.Path
+        The image encoder, an .onnx file. Its settings (see `OnnxBackbone`) have a table ``[text]`` with ``model``,
+        the .onnx file of the text encoder; optionally ``prompt``, such as "a photo of a {}", and ``tokenizer``,
+        ``output``, ``max_tokens`` and ``pad_token`` of `unseen.labels.encoders.OnnxEncoder`. Files are relative to
+        the folder of the image encoder.
+    n_threads : int, optional
+        Threads of the image encoder; None for one per core.
+    """
+    path = Path(path).expanduser()
+    image = OnnxBackbone(path, n_threads=n_threads)
+    try:
+        settings = {"max_tokens": 77} | image.settings["text"]
+        files = {key: path.parent / settings.pop(key) for key in ("model", "tokenizer") if key in settings}
+        prompt = settings.pop("prompt", "{}")
+        text = PromptedEncoder(OnnxEncoder(files["model"], files.get("tokenizer"), **settings), prompt)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"text: wrong or missing in the settings of {str(path)!r} ({error}).") from None
+    n_dims = text.encode(["a"]).shape[1]
+    if n_dims != image.n_features:
+        raise ValueError(
+            f"text: {text.name!r} gives {n_dims} dimensions, the image encoder {str(path)!r} {image.n_features}. "
+            f"Name two encoders, and outputs of them, that belong together."
+        )
+    return Pair(image, text)
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
     """Settings in the TOML file that belongs to an .onnx file; unknown keys and wrong types are errors."""
     file = path.with_suffix(".toml")
     for needed in (path, file):
@@ -259,19 +283,6 @@ def read_settings(path: Path) -> dict[str, Any]:
     return settings
 
 
-def _open_session(path: Path, n_threads: int | None) -> Any:
-    runtime = _import("onnxruntime", "images")
-    options = runtime.SessionOptions()
-    options.log_severity_level = 4  # its errors are raised, which is enough
-    options.intra_op_num_threads = n_threads or 0
-    try:
-        return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # the runtime's errors share no base class
-        raise ValueError(
-            f"backbone: {str(path)!r} cannot be opened as an ONNX graph ({error}). Pass an .onnx file."
-        ) from error
-
-
 def _digests(path: Path) -> list[str]:
     """SHA-256 of a graph and of the files beside it that hold its weights, if any."""
     content = path.read_bytes()
@@ -279,18 +290,9 @@ def _digests(path: Path) -> list[str]:
     entries = re.finditer(rb"\x0a\x08location\x12([\x01-\x7f])", content)
     names = {content[entry.end() : entry.end() + entry[1][0]].decode(errors="replace") for entry in entries}
     beside = [path.parent / name for name in sorted(names)]
-    return [hashlib.sha256(content).hexdigest(), *(file_digest(file) for file in beside if file.is_file())]
+    return [hashlib.sha256(file.read_bytes()).hexdigest() for file in (path, *beside) if file.is_file()]
 
 
 def _fingerprint(weights: list[str], how: Preprocessing, outputs: list[str]) -> str:
     """SHA-256 that is the same on every machine for the same weights, preprocessing and outputs."""
     return hashlib.sha256(json.dumps([weights, asdict(how), outputs], sort_keys=True).encode()).hexdigest()
-
-
-def _import(module: str, extra: str) -> Any:
-    try:
-        return import_module(module)
-    except (ImportError, RuntimeError) as error:  # torchvision raises the latter if it was built for another torch
-        raise ImportError(
-            f'backbone: {module!r} cannot be imported ({error}). Run: pip install "unseen[{extra}]"'
-        ) from error

@@ -6,9 +6,9 @@ import json
 import os
 import shutil
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from unseen.files import locked
+from unseen.files import guess_delimiter, locked
 from unseen.images import backbones, imagenet
 from unseen.images.backbones import Backbone, Described
 from unseen.images.preprocessing import prepare
@@ -30,11 +30,11 @@ __all__ = ["FeatureSet", "UnreadableImages", "describe_each", "extract_features"
 
 _ARRAYS, _DONE, _INDEX = ("features.npy", "logits.npy"), "done.npy", "index.json"
 _BLOCK = 128  # images between two writes: what a killed run may lose, at most
-_COPIED = 1024  # rows at a time
 _AHEAD = 8  # batches in work per thread, so that one large file does not stop the others
 _DAMAGE = (ValueError, OSError, EOFError, LookupError, TypeError, AttributeError, BadZipFile)  # of NumPy and json
 _ID_KEYS = ("paths", "path", "image_id", "image_ids", "ids", "id")
-Outcome = tuple[str, Described | str]  # path of an image; its features and logits, or why it cannot be read
+Progress = Callable[[int, int], object]
+Outcome = tuple[str, Described | None, str | None]  # path of an image; its outputs, or why it cannot be read
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ def extract_features(
     jobs: int | None = None,
     strict: bool = False,
     only: bool = False,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
 ) -> FeatureSet:
     """Compute the features of images and keep them in a folder.
 
@@ -118,19 +118,19 @@ def extract_features(
         Drop the images from the folder that `sources` do not name.
     progress : callable, optional
         Called as ``progress(done, total)`` in images; what was done before counts.
-
-    Returns
-    -------
-    FeatureSet
     """
     check_count(batch, "batch")
-    n_threads = _n_threads(jobs)
+    if jobs is not None:
+        check_count(jobs, "jobs")
     found = find_images(sources)
     if not isinstance(backbone, Backbone):
         # The threads that read images also run the network on them: no thread waits for another.
         backbone = backbones.open_backbone(backbone, n_threads=1)
     folder = Path(output)
-    with _writing(folder):
+    # Hidden files may be what a killed run left behind.
+    if folder.is_file() or any(not (item / _INDEX).exists() for item in folder.glob("[!.]*")):
+        raise OSError(f"output: {str(folder)!r} is a file, or holds other files. Pass a new or an empty folder.")
+    with locked(folder / ".lock", wait=False, argument="output"):
         versions = _versions(folder)
         images = {_key(path): [path, *_stamp(path)] for path in found.paths}
         if not only:
@@ -138,7 +138,7 @@ def extract_features(
             if there.keys() - images.keys():  # rows that are there keep their order, and new ones follow
                 images = there | images
         plan = version = _begin(folder, list(images.values()), found.problems, versions, backbone)
-        failed = _describe_rows(plan, backbone, batch, n_threads, progress)
+        failed = _describe_rows(plan, backbone, batch, jobs, progress)
         problems = [*found.problems, *failed.values()]
         if problems and (strict or len(failed) == len(found.paths)):
             raise UnreadableImages(problems)
@@ -151,33 +151,22 @@ def extract_features(
 
 
 def describe_each(
-    paths: Sequence[str], backbone: Backbone, jobs: int | None = None
-) -> Iterator[tuple[str, Described | None, str | None]]:
-    """Describe images one by one, in threads, and keep nothing.
+    paths: Sequence[str], backbone: Backbone, jobs: int | None = None, batch: int = 1
+) -> Generator[Outcome, None, None]:
+    """Describe images in threads; the results come in the order of the paths.
 
     Yields the path; its features and logits, one row each, or None if it cannot be read; and the reason why not.
     """
-    for path, outcome in _outcomes(paths, backbone, _n_threads(jobs)):
-        yield (path, None, outcome) if isinstance(outcome, str) else (path, outcome, None)
-
-
-def _n_threads(jobs: int | None) -> int:
     from joblib import cpu_count
 
-    return int(cpu_count()) if jobs is None else check_count(jobs, "jobs")
-
-
-def _outcomes(
-    paths: Sequence[str], backbone: Backbone, jobs: int, batch: int = 1
-) -> Generator[Outcome, None, None]:
-    """Describe images in threads; the results come in the order of the paths."""
+    n_threads = jobs or cpu_count()
     running: deque[Future[list[Outcome]]] = deque()
-    pool = ThreadPoolExecutor(jobs, thread_name_prefix="unseen-features")
+    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="unseen-features")
     try:
         with quiet_pillow():
             for start in range(0, len(paths), batch):
                 running.append(pool.submit(_describe, paths[start : start + batch], backbone))
-                if len(running) >= _AHEAD * jobs:
+                if len(running) >= _AHEAD * n_threads:
                     yield from running.popleft().result()
             while running:
                 yield from running.popleft().result()
@@ -188,18 +177,19 @@ def _outcomes(
 def _describe(paths: Sequence[str], backbone: Backbone) -> list[Outcome]:
     """Read, prepare and describe one batch."""
     inputs: dict[str, NDArray[np.float32]] = {}
-    outcomes: dict[str, Described | str] = {}
+    outcomes: dict[str, Outcome] = {}
     for path in paths:
         try:
             with open_image(path) as image:
                 inputs[path] = prepare(image, backbone.preprocessing)
         except UnreadableImage as error:
-            outcomes[path] = error.reason
+            outcomes[path] = path, None, error.reason
     if inputs:
         features, logits = backbone.describe(np.stack(list(inputs.values())))
         for i, path in enumerate(inputs):
-            outcomes[path] = Described(features[i : i + 1], None if logits is None else logits[i : i + 1])
-    return [(path, outcomes[path]) for path in paths]
+            row = Described(features[i : i + 1], None if logits is None else logits[i : i + 1])
+            outcomes[path] = path, row, None
+    return [outcomes[path] for path in paths]
 
 
 class _Version(NamedTuple):
@@ -227,22 +217,6 @@ def _stamp(path: str) -> tuple[int, int]:
         status = os.stat(path)  # noqa: PTH116
         return status.st_size, status.st_mtime_ns
     return -1, 0
-
-
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    """Lock a folder of features for this process."""
-    # Hidden files may be what a killed run left behind.
-    if folder.is_file() or any(not (item / _INDEX).exists() for item in folder.glob("[!.]*")):
-        raise OSError(f"output: {str(folder)!r} is a file, or holds other files. Pass a new or an empty folder.")
-    with ExitStack() as stack:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locked(folder / ".lock", wait=False))
-        except OSError as error:
-            message = f"output: {str(folder)!r} cannot be written, or another process is writing to it ({error})."
-            raise OSError(f"{message} Wait, or pass another folder.") from error
-        yield
 
 
 def _versions(folder: Path) -> list[_Version]:
@@ -280,8 +254,8 @@ def _begin(
     for version in versions:
         old = {rows.get((_key(path), *stamp)): row for row, (path, *stamp) in version.done()}
         new = [row for row in old if row is not None]
-        for start, name in product(range(0, len(new), _COPIED), arrays):
-            block = new[start : start + _COPIED]
+        for start, name in product(range(0, len(new), _BLOCK), arrays):
+            block = new[start : start + _BLOCK]
             mapped = np.load(version.folder / name, mmap_mode="r")
             _write_rows(draft / name, block, mapped[[old[row] for row in block]])
             mask[block] = True
@@ -292,7 +266,7 @@ def _begin(
 
 
 def _describe_rows(
-    version: _Version, backbone: Backbone, batch: int, jobs: int, progress: Callable[[int, int], object] | None
+    version: _Version, backbone: Backbone, batch: int, jobs: int | None, progress: Progress | None
 ) -> dict[int, Problem]:
     """Describe the images whose rows are not done and keep the results; returns those that cannot be read."""
     rows = {version.content["images"][row][0]: row for row in np.flatnonzero(~version.mask).tolist()}
@@ -301,12 +275,12 @@ def _describe_rows(
     described, failed = dict[int, Described](), dict[int, Problem]()
     report(before, total)
     try:
-        with closing(_outcomes(list(rows), backbone, jobs, batch)) as outcomes:
-            for done, (path, outcome) in enumerate(outcomes, before + 1):
-                if isinstance(outcome, str):
-                    failed[rows[path]] = Problem(path, outcome)
+        with closing(describe_each(list(rows), backbone, jobs, batch)) as outcomes:
+            for done, (path, outputs, reason) in enumerate(outcomes, before + 1):
+                if outputs is None:
+                    failed[rows[path]] = Problem(path, reason or "")
                 else:
-                    described[rows[path]] = outcome
+                    described[rows[path]] = outputs
                 if len(described) >= _BLOCK:
                     _save(version, described)
                     described = {}
@@ -334,29 +308,21 @@ def _write_rows(path: Path, rows: list[int], values: Any) -> None:
     mapped.flush()
 
 
-def open_features(path: str | Path, ids: Sequence[str] | None = None) -> FeatureSet:
+def open_features(path: str | Path) -> FeatureSet:
     """Open features: a folder that `extract_features` made, or a file made elsewhere.
-
-    - A folder: the arrays are memory-mapped, nothing is loaded.
-    - A ``.npz`` file: ``features`` (or ``X``), one row per image; ``image_id`` (or ``paths``, ``ids``); and, if
-      there are any, ``logits`` or ``imagenet_logits``. float16 and integers become float32.
-    - A ``.npy`` file: a matrix, one row per image, memory-mapped; images are identified by `ids`.
-    - A ``.csv`` or ``.tsv`` file: a header, then one line per image: what identifies it, and its features.
 
     Parameters
     ----------
     path : str or pathlib.Path
-        The folder or the file.
-    ids : sequence of str, optional
-        What identifies the images of a file, instead of what it says. By default "0", "1", ... if it says nothing.
-
-    Returns
-    -------
-    FeatureSet
+        - A folder: the arrays are memory-mapped, nothing is loaded.
+        - A ``.npz`` file: ``features`` (or ``X``), one row per image; ``image_id`` (or ``paths``, ``ids``);
+          optionally ``logits`` or ``imagenet_logits``. float16 and integers become float32.
+        - A ``.npy`` file: a matrix, one row per image, memory-mapped. The images are called "0", "1", ...
+        - A ``.csv`` or ``.tsv`` file: a header, then one line per image: what identifies it, and its features.
     """
     path = Path(path)
     try:
-        return _open_folder(path) if path.is_dir() else _open_file(path, ids)
+        return _open_folder(path) if path.is_dir() else _open_file(path)
     except FileNotFoundError as error:
         message = f"path: no finished features in {str(path)!r}. Make them: unseen features IMAGES -o DIR."
         raise FileNotFoundError(message) from error
@@ -381,12 +347,16 @@ def _open_folder(folder: Path) -> FeatureSet:
     return FeatureSet(paths, X, logits[0] if logits else None, about, names and tuple(names), problems)
 
 
-def _open_file(path: Path, ids: Sequence[str] | None) -> FeatureSet:
-    arrays = _read_table(path) if path.suffix.lower() in (".csv", ".tsv") else _load(path)
+def _open_file(path: Path) -> FeatureSet:
+    if path.suffix.lower() in (".csv", ".tsv"):
+        arrays = _read_table(path)
+    else:
+        content = np.load(path, mmap_mode="r", allow_pickle=False)
+        arrays = {"features": content} if isinstance(content, np.ndarray) else dict(content)
     X, logits = (_matrix(arrays, keys) for keys in (("features", "X"), ("logits", "imagenet_logits")))
     if X is None or (logits is not None and len(logits) != len(X)):
         raise ValueError(f"it needs 'features', and logits of the same images; it has {listed(list(arrays))}")
-    given = ids if ids is not None else next((arrays[key] for key in _ID_KEYS if key in arrays), None)
+    given = next((arrays[key] for key in _ID_KEYS if key in arrays), None)
     paths = tuple(np.asarray(range(len(X)) if given is None else given).astype(str).ravel().tolist())
     if len(paths) != len(X) or len(set(paths)) != len(X):
         raise ValueError(f"ids: {len(set(paths)):,} different ones for {counted(len(X), 'row')}")
@@ -394,17 +364,11 @@ def _open_file(path: Path, ids: Sequence[str] | None) -> FeatureSet:
     return FeatureSet(paths, X, logits, class_names=classes, has_names=given is not None)
 
 
-def _load(path: Path) -> dict[str, NDArray[Any]]:
-    """Arrays of a file by name; a single one is memory-mapped."""
-    content = np.load(path, mmap_mode="r", allow_pickle=False)
-    return {"features": content} if isinstance(content, np.ndarray) else dict(content)
-
-
 def _read_table(path: Path) -> dict[str, NDArray[Any]]:
     import pandas as pd
 
     with path.open(encoding="utf-8-sig") as file:
-        separator = next((letter for letter in file.readline() if letter in ",;\t"), ",")
+        separator = guess_delimiter(file.readline())
     table = pd.read_csv(path, sep=separator, converters={0: str.strip}, encoding="utf-8-sig")
     names = table.columns.astype(str)
     if names[0].strip().lower() not in _ID_KEYS and not pd.to_numeric(names[1:], errors="coerce").isna().any():

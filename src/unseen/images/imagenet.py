@@ -32,11 +32,6 @@ def class_names() -> tuple[str, ...]:
 
     It is the first lemma of the class's WordNet synset, except for four classes that share theirs with another:
     "crane bird", "construction crane", "Cardigan Welsh corgi" and "tank suit".
-
-    Returns
-    -------
-    tuple of str
-        1,000 names.
     """
     return tuple(row["names"].split("; ")[0] for row in _table("imagenet1k.csv"))
 
@@ -45,12 +40,7 @@ def class_kinds() -> Kinds:
     """Names of what the classes are, besides those of `class_names`: a tabby is a cat, a feline, an animal.
 
     They are the lemmas of the classes' synsets and of all synsets above these in WordNet's is-a hierarchy. A class
-    has a name if one of these synsets has it, whatever its sense.
-
-    Returns
-    -------
-    Kinds
-        Names, all different whatever the case of their letters, and the classes of each.
+    has a name if one of these synsets has it, whatever its sense. All differ, whatever the case of their letters.
     """
     import scipy.sparse as sp
 
@@ -74,7 +64,7 @@ def class_kinds() -> Kinds:
 
 
 def backbone_knowledge(backbone: Backbone, vectors: Any = "use", **parameters: Any) -> BackboneKnowledge:
-    """`BackboneKnowledge` of the classes of a backbone.
+    """`BackboneKnowledge` of the classes of a backbone, not fitted yet.
 
     Parameters
     ----------
@@ -84,11 +74,6 @@ def backbone_knowledge(backbone: Backbone, vectors: Any = "use", **parameters: A
         Source of the text vectors, as in `LabelSpace`; take those of the labels from the same one.
     **parameters
         Of `BackboneKnowledge`, such as ``sharpness`` and ``temperature``.
-
-    Returns
-    -------
-    BackboneKnowledge
-        Not fitted yet.
     """
     from unseen.ensembles.backbone_knowledge import BackboneKnowledge
     from unseen.labels.space import LabelSpace

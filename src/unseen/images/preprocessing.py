@@ -13,8 +13,6 @@ from unseen.validation import check_choice, check_count, check_number
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["Preprocessing", "prepare"]
-
 Triple = tuple[float, float, float]
 
 MOST_ELONGATED = 8  # height / width up to which a tall image is resized as a whole
@@ -68,7 +66,7 @@ class Preprocessing:
 
 
 def prepare(image: Image, how: Preprocessing) -> NDArray[np.float32]:
-    """Image as one row of a backbone's batch.
+    """Image as one row of a backbone's batch, of shape (3, size, size).
 
     Parameters
     ----------
@@ -76,10 +74,6 @@ def prepare(image: Image, how: Preprocessing) -> NDArray[np.float32]:
         An image of mode RGB, as `unseen.images.reading.read_image` gives it.
     how : Preprocessing
         Usually ``backbone.preprocessing``.
-
-    Returns
-    -------
-    ndarray of shape (3, size, size), float32
     """
     from PIL.Image import Resampling
 

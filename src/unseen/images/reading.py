@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from unseen.files import guess_delimiter
 from unseen.validation import listed
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class UnreadableImage(ValueError):  # noqa: N818 (it names the thing that is wro
 
 
 class Found(NamedTuple):
-    """Images that sources name, each once, and the folders that could not be read."""
+    """Paths of images, each once, and the folders that could not be read."""
 
     paths: list[str]
     problems: list[Problem]
@@ -64,17 +65,12 @@ def find_images(sources: str | Path | Iterable[str | Path]) -> Found:
     - Any other file: an image.
 
     A relative path in a list is looked for in the list's folder and then in the current one. A file that comes
-    twice counts once. That a listed file exists is not checked.
+    twice counts once. That a listed file exists is not checked. Relative paths stay relative.
 
     Parameters
     ----------
     sources : path or iterable of paths
         What to look through, in this order.
-
-    Returns
-    -------
-    Found
-        ``paths`` as they were given: relative ones stay relative to the current folder.
     """
     given = [sources] if isinstance(sources, str | Path) else list(sources)
     problems: list[Problem] = []
@@ -127,12 +123,11 @@ def _paths_in_folder(folder: Path, problems: list[Problem]) -> list[str]:
 
 def _column(lines: list[str], source: Path) -> list[str]:
     """Column of image files in a table whose cells are separated by commas, semicolons or tabs."""
-    separator = next((letter for letter in "".join(lines[:1]) if letter in ",;\t"), ",")
-    rows = list(csv.DictReader(lines, delimiter=separator))
-    for name in _COLUMNS:
-        if rows and name in rows[0]:
-            return [(row[name] or "").strip() for row in rows]
-    raise ValueError(f"sources: {str(source)!r} has no column 'path'. Name the column of image files 'path'.")
+    rows = list(csv.DictReader(lines, delimiter=guess_delimiter("".join(lines[:1]))))
+    column = next((name for name in _COLUMNS if rows and name in rows[0]), None)
+    if column is None:
+        raise ValueError(f"sources: {str(source)!r} has no column 'path'. Name the column of image files 'path'.")
+    return [(row[column] or "").strip() for row in rows]
 
 
 def read_image(path: str | Path) -> Image.Image:
@@ -144,12 +139,8 @@ def read_image(path: str | Path) -> Image.Image:
     Parameters
     ----------
     path : str or pathlib.Path
-        A JPEG, PNG, GIF, WebP, BMP, TIFF, PNM, AVIF or JPEG 2000 file, whatever its suffix.
-
-    Returns
-    -------
-    PIL.Image.Image
-        Of mode RGB. A file that cannot be read raises an `UnreadableImage`.
+        A JPEG, PNG, GIF, WebP, BMP, TIFF, PNM, AVIF or JPEG 2000 file, whatever its suffix. One that cannot be
+        read raises an `UnreadableImage`.
     """
     with quiet_pillow(), open_image(path) as image:
         return image

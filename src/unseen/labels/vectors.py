@@ -127,7 +127,7 @@ def look_up(
 def cached_vectors(texts: Sequence[str], source: str) -> NDArray[np.float32]:
     """Vectors of texts by a text encoder, which is opened only for texts that it has not been asked before."""
     bare, prompt = split_prompt(source)
-    path = cache_dir("label-vectors", create=False) / f"{_digest(encoder_release(bare), prompt)}.npz"
+    path = cache_dir("label-vectors") / f"{_digest(encoder_release(bare), prompt)}.npz"
     known = _read_texts(path)
     new = [text for text in dict.fromkeys(texts) if text not in known]
     if new:
@@ -173,7 +173,7 @@ def _find_names(
     names: Sequence[str], table: str, version: str, read: Callable[[], Rows]
 ) -> tuple[tuple[Resolution, ...], Matrix]:
     """What stands for each name, and its vector: from the cache, or else by one scan of the table."""
-    path = cache_dir("word-vectors", create=False) / f"{_digest(version, *names)}.npz"
+    path = cache_dir("word-vectors") / f"{_digest(version, *names)}.npz"
     stored, vectors = _read_arrays(path, "resolved", "vectors")
     if len(stored) == len(names):
         parts = map(json.loads, stored.tolist())
@@ -215,7 +215,7 @@ def _open_table(source: str) -> tuple[str, Callable[[], Rows]]:
     if source in vector_sources():
         corpus, _, dim = source.removeprefix("glove-").rpartition("-")
         file, sha256, _ = GLOVE[corpus]
-        get = partial(download, GLOVE_URL + file, cache_dir("downloads", create=False) / file, sha256=sha256)
+        get = partial(download, GLOVE_URL + file, cache_dir("downloads") / file, f"sha256:{sha256}")
         return f"{sha256} {dim}", lambda: _read_file(get(), dim)
     path, member = _split_member(source)
     if not path.is_file():
