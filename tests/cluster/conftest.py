@@ -1,18 +1,19 @@
-"""A Dask cluster of two processes on this machine, for all tests of this folder."""
+"""Dask clusters on this machine: workers in threads, and in processes that can be killed."""
 
 import pytest
 
 distributed = pytest.importorskip("distributed")
+TWO = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
 
 
-@pytest.fixture(scope="session")
-def cluster():
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
-        yield cluster
+@pytest.fixture(scope="module")
+def client():
+    with distributed.Client(**TWO, processes=False) as client:
+        yield client
 
 
 @pytest.fixture
-def client(cluster):
-    with distributed.Client(cluster) as client:
-        client.wait_for_workers(2)  # an earlier test may have killed one
+def processes():
+    with distributed.Client(**TWO) as client:
+        client.wait_for_workers(2)
         yield client

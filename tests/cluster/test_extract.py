@@ -13,7 +13,7 @@ from unseen.images.features import extract_features
 
 
 def test_workers_make_the_features_of_one_machine_and_do_nothing_twice(client, tmp_path, monkeypatch):
-    monkeypatch.chdir(fill(tmp_path / "photos", 11))  # where the workers are not
+    monkeypatch.chdir(fill(tmp_path / "photos", 11))
     settings = 'size = 8\nmean = [0, 0, 0]\nstd = [1, 1, 1]\nvalue_range = 1\nfeatures = "colour"\n'
     mean_colour(tmp_path / "photos/network.onnx").with_suffix(".toml").write_text(settings)
     for name in ("0005.jpg", "0008.jpg", "0009.jpg", "0010.jpg"):  # the last three are all of the third part

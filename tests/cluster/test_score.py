@@ -21,7 +21,6 @@ def test_what_holds_a_dask_graph_is_of_dask():
 
 @pytest.mark.parametrize("model", [TAEP(rank=4, tol=0.1), ESZSL()], ids=["TAEP", "ESZSL"])
 def test_scores_are_mapped_over_the_partitions(model):
-    """Without a cluster too: Dask then uses its threads."""
     data = make_tagged_scenes(n_train=200, n_test=20, n_features=32)
     X, lazy = data.X_test, da.from_array(data.X_test, chunks=(7, 16))
     with pytest.raises(NotFittedError):
@@ -37,13 +36,11 @@ def test_scores_are_mapped_over_the_partitions(model):
         np.testing.assert_allclose(call(lazy).compute(scheduler="threads"), call(X), atol=1e-5)
     none_left = model.decision_function(lazy[lazy[:, 0] > np.inf], "unseen").compute(scheduler="threads")
     assert none_left.shape == (0, len(data.unseen_labels))
-    tags = model.tag(lazy, top=2).compute(scheduler="threads")
-    assert [[tag.name for tag in row] for row in tags] == [
-        [tag.name for tag in row] for row in model.tag(X, top=2)
-    ]
+    lists = model.tag(lazy, top=2).compute(scheduler="threads"), model.tag(X, top=2)
+    assert len({tuple(tag.name for row in rows for tag in row) for rows in lists}) == 1
     with pytest.raises(ValueError, match=r"^labels: "):
         model.decision_function(lazy, ["no such label"])
-    with pytest.raises(ValueError, match=r"^X"):
+    with pytest.raises(ValueError, match=r"^X: "):
         model.predict(lazy[:, 0])
 
 

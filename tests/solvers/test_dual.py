@@ -79,9 +79,8 @@ def solve_in_threads(n_threads, is_alike):
     scores = X @ rng.standard_normal((30, 12)) + rng.standard_normal((3000, 12))
     X = 1.0 + 1e-3 * X if is_alike else X
     images = as_images(X, np.where(scores > 1.5, 1, -1).astype(np.int8), normalize=True, n_threads=n_threads)
-    duals, K = SparseDuals(*images.T.shape), 0.5 * np.eye(12) + 1.0
-    solution = solve_dual(images, K, 5.0, duals, np.random.default_rng(0), tol=1e-3, max_epochs=300)
-    return solution, duals.tocsr().toarray()
+    duals, K = SparseDuals(3000, 12), 0.5 * np.eye(12) + 1.0
+    return solve_dual(images, K, 5.0, duals, rng, tol=1e-3, max_epochs=300), duals.tocsr().toarray()
 
 
 @pytest.mark.parametrize("is_alike", [False, True])

@@ -62,7 +62,7 @@ def check_dask_images(estimator: Any, X: Any) -> Any:
     """A Dask array or data frame as an array in chunks of whole rows; the estimator learns its feature names."""
     names = X._meta if hasattr(X, "columns") else None
     X = known_rows(X, "X")
-    if X.ndim != 2:
+    if X.ndim != 2 or X.shape[0] == 0:
         raise ValueError(f"X: its shape is {X.shape}. Pass a matrix (n_images, n_features).")
     validate_data(estimator, np.empty((0, X.shape[1])) if names is None else names, skip_check_array=True)
     return X
@@ -80,8 +80,6 @@ def spread(X: Any, Y: Any, *, normalize: bool, part_size: int, weights: Any = No
     if not client.nthreads():
         raise ValueError("engine: the Dask cluster has no workers. Wait for some: client.wait_for_workers(1)")
     n_images = X.shape[0]
-    if n_images == 0:
-        raise ValueError("X: it has no rows. Pass at least one image.")
     T, annotations = _targets(Y, n_images)
     weights = np.ones(n_images) if weights is None else weights
     # Parts follow from the data and the parameter alone: workers come and go.
