@@ -41,10 +41,6 @@ GRIDS = {
         {"alpha": [1e-2, 1e-3, 1e-4], "max_iter": [10, 30], "pairs": ["all", "worst"]},
     ),
     "LatEm": (baselines.LatEm(), {"alpha": [1e-2, 1e-3], "max_iter": [10, 30], "n_maps": [2, 4]}),
-    "Fast0Tag network": (
-        baselines.Fast0Tag("network"),
-        {"n_epochs": [3, 5, 10, 20]},
-    ),
 }  # fmt: skip
 
 

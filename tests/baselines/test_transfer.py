@@ -168,7 +168,7 @@ class TestESZSL:
         T = 2.0 * data.Y_train[:n_images, data.seen] - 1.0
         known = np.random.default_rng(0).random(T.shape) < known_share
         X, Y = data.X_train[:n_images], np.where(known, T > 0, np.nan)
-        model = fitted(ESZSL(gamma=0.3, lam=2.0, tol=1e-10), data, X=X, Y=Y)
+        model = fitted(ESZSL(gamma=0.3, lam=2.0), data, X=X, Y=Y)
         X, Ms, W = unit(X), embedded(model)[:12], model.weights_
         gradient = X.T @ (known * (X @ W @ Ms.T - T)) @ Ms + 0.3 * W @ Ms.T @ Ms + 2.0 * X.T @ X @ W + 0.6 * W
         np.testing.assert_allclose(gradient, 0.0, atol=1e-7)

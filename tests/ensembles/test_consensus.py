@@ -169,7 +169,7 @@ def test_all_but_what_is_constant_for_a_label_is_split_by_the_seen_labels(data, 
 
 
 @pytest.mark.parametrize(
-    "parameter", [{"steps": -1}, {"neighborhood": 0.0}, {"C": 0.0}, {"temperature": np.nan}, {"power": "x"}]
+    "parameter", [{"steps": -1}, {"neighborhood": 0.0}, {"temperature": np.nan}, {"power": "x"}]
 )
 def test_parameters_are_checked(data, parameter):
     with pytest.raises(ValueError, match=rf"^{next(iter(parameter))}: "):

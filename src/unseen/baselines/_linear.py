@@ -132,10 +132,7 @@ def signed_power(X: Any, power: float, *, normalize: bool) -> Any:
 def ridge_solver(
     X: Any, penalty: float, name: str, *, normalize: bool, relative: bool = False
 ) -> Callable[[Matrix], Matrix]:
-    """Function that solves ``(X'X + penalty I) W = B`` for W; ``name`` is what the user calls the penalty.
-
-    A relative penalty is multiplied by the sum of the squared lengths of the images.
-    """
+    """Solver of ``(X'X + penalty I) W = B``; a relative penalty is multiplied by the trace of X'X."""
     from scipy.linalg import cho_factor, cho_solve
 
     gram = np.zeros((X.shape[1], X.shape[1]))

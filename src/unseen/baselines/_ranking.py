@@ -27,9 +27,8 @@ MAX_PASSES = 10_000  # over the pairs of an image, in its ranking SVM
 class RankingTagger(linear.ScoredTagger):
     """Base of the methods that learn from label pairs: a subclass implements ``_learn`` and ``_scores``.
 
-    Pairs say nothing about the level of an image's scores. So the threshold ``F(x, 0) = x w0 + b`` is learned
-    afterwards, as by Elisseeff & Weston (2001): ridge regression of the midpoint between the lowest score of a
-    positive label and the highest of a negative one. It leaves the ranking of an image's labels as it is.
+    Pairs say nothing about the level of an image's scores. So a threshold ``x w0 + b`` is learned afterwards, as
+    by Elisseeff & Weston (2001): ridge regression of the midpoint between positive and negative labels.
     """
 
     threshold_weights_: Matrix

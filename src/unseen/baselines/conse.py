@@ -41,10 +41,6 @@ class ConSE(ScoredTagger):
     ----------
     weights_, bias_ : ndarray of shape (n_features, n_seen) and (n_seen,)
         The classifiers of the seen labels.
-    seen_vectors_ : ndarray of shape (n_seen, n_dims)
-        Seen label vectors, centred and scaled.
-    threshold_ : float
-        What is subtracted from the cosines: the threshold of best micro-F1 over the known training entries.
     """
 
     def __init__(self, n_top: int = 10, C: float = 1.0, *, normalize: bool = True, center: bool = True) -> None:

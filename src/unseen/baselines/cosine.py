@@ -23,11 +23,6 @@ class Cosine(ScoredTagger):
     center : bool, default=False
         Subtract the mean of the label vectors given to `fit` (before scaling), also from labels asked for later.
 
-    Attributes
-    ----------
-    threshold_ : float
-        What is subtracted from the cosines: the threshold of best micro-F1 over the known training entries.
-
     Examples
     --------
     >>> import numpy as np

@@ -46,12 +46,8 @@ class COSTA(ScoredTagger):
     ----------
     weights_, bias_ : ndarray of shape (n_features, n_seen) and (n_seen,)
         The classifiers of the seen labels.
-    embedded_ : ndarray of shape (n_seen + n_unseen, n_dims)
-        Vectors of the labels given to `fit`, centred and scaled.
     shares_ : ndarray of shape (n_seen + n_unseen, n_seen)
-        Their weights a.
-    threshold_ : float
-        What is subtracted from the scores: the threshold of best micro-F1 over the known training entries.
+        The weights a of the labels given to `fit`.
     """
 
     def __init__(

@@ -39,10 +39,8 @@ class DeViSE(LatEm):
 
     Attributes
     ----------
-    visual_maps_ : ndarray of shape (1, n_features, rank)
-        ``W = visual_maps_[0] @ label_basis_.T``.
-    label_basis_, objective_trace_, objective_, threshold_weights_, threshold_
-        As in `LatEm`.
+    visual_maps_, label_basis_, objective_trace_, objective_, threshold_weights_, threshold_
+        As in `LatEm`: ``W = visual_maps_[0] @ label_basis_.T``.
     """
 
     def __init__(

@@ -32,8 +32,7 @@ class DMP(ScoredTagger):
     Differences from the paper: a ridge regression replaces the deep regression, and nothing is adapted to the test
     images. A label that is unknown on an image takes part in its mean with the label's frequency as its weight.
 
-    `explain`: ``v(x) = sum_k e_k(x) m_k`` lies in the span of the seen labels; label k adds
-    ``e_k(x) <m_k, m_c> / |m_c|``.
+    `explain`: ``v(x) = sum_k e_k(x) m_k`` is in the span of the seen labels; k adds ``e_k(x) <m_k, m_c> / |m_c|``.
 
     Parameters
     ----------
@@ -46,8 +45,6 @@ class DMP(ScoredTagger):
     ----------
     weights_, mean_ : ndarray of shape (n_features, n_dims) and (n_dims,)
         W and the mean of the v_i.
-    threshold_ : float
-        What is subtracted from the scores: the threshold of best micro-F1 over the known training entries.
 
     Examples
     --------
@@ -55,8 +52,8 @@ class DMP(ScoredTagger):
     >>> from unseen.baselines import DMP
     >>> data = make_tagged_scenes(n_train=300, n_test=5)
     >>> model = DMP().fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels)
-    >>> model.predict_subset(data.X_test, data.unseen_labels, max_size=2).sum(axis=1).max()
-    np.int64(2)
+    >>> int(model.predict_subset(data.X_test, data.unseen_labels, max_size=2).sum(axis=1).max())
+    2
     """
 
     def __init__(self, alpha: float = 1.0, *, normalize: bool = True, center: bool = True) -> None:

@@ -12,7 +12,7 @@ from unseen.base import TrainingProblem
 from unseen.baselines._linear import ScoredTagger, parts_in_span, ridge_solver, scaled
 from unseen.validation import Matrix, check_number
 
-MAX_ITER = 1000
+TOL, MAX_ITER = 1e-9, 1000  # relative change of W, and repetitions, when there are unknown entries
 
 
 class ESZSL(ScoredTagger):
@@ -39,8 +39,6 @@ class ESZSL(ScoredTagger):
         Weight on the side of the labels; of the scale of the eigenvalues of Ms'Ms.
     normalize, center : bool, default=True
         Scale features and label vectors to unit length, the latter after subtracting the mean of those in `fit`.
-    tol : float, default=1e-8
-        Relative change of W at which to stop when there are unknown entries.
 
     Attributes
     ----------
@@ -48,29 +46,19 @@ class ESZSL(ScoredTagger):
         W.
     n_iter_ : int
         Repetitions; 0 when every entry is known.
-    threshold_ : float
-        What is subtracted from the scores: the threshold of best micro-F1 over the known training entries.
     """
 
     def __init__(
-        self,
-        gamma: float = 1.0,
-        lam: float = 10.0,
-        *,
-        normalize: bool = True,
-        center: bool = True,
-        tol: float = 1e-8,
+        self, gamma: float = 1.0, lam: float = 10.0, *, normalize: bool = True, center: bool = True
     ) -> None:
         self.gamma = gamma
         self.lam = lam
         self.normalize = normalize
         self.center = center
-        self.tol = tol
 
     def _learn(self, problem: TrainingProblem) -> None:
         gamma = check_number(self.gamma, "gamma", strict=True)
         lam = check_number(self.lam, "lam", strict=True)
-        tol = check_number(self.tol, "tol", strict=True)
         X, T = scaled(problem.X, normalize=self.normalize_), problem.T.astype(np.float64)
         # Ms = G R' with orthonormal R: W lies in the span of the labels, W = C R', where Ms'Ms is diagonal.
         left, sizes, R = np.linalg.svd(problem.seen, full_matrices=False)
@@ -78,14 +66,14 @@ class ESZSL(ScoredTagger):
         solve = ridge_solver(X, gamma, "gamma", normalize=False)
         C, self.n_iter_ = solve(X.T @ (T @ G)) / (sizes**2 + lam), 0
         change = 0.0 if T.all() else np.inf
-        while change > tol and self.n_iter_ < MAX_ITER:
+        while change > TOL and self.n_iter_ < MAX_ITER:
             # A fixed point of this solves the normal equations of the known entries.
             filled = np.where(T == 0.0, X @ C @ G.T, T)
             earlier, C = C, solve(X.T @ (filled @ G)) / (sizes**2 + lam)
             change = float(np.linalg.norm(C - earlier) / np.linalg.norm(C))
             self.n_iter_ += 1
-        if change > tol:
-            message = f"ESZSL stopped after {MAX_ITER} steps with a change above tol={tol:g}: raise lam or tol."
+        if change > TOL:
+            message = f"ESZSL stopped after {MAX_ITER} steps with a change above {TOL:g}: raise lam."
             warnings.warn(message, ConvergenceWarning, stacklevel=2)
         self.weights_ = C @ R
 

@@ -51,10 +51,8 @@ class LatEm(RankingTagger):
 
     Attributes
     ----------
-    visual_maps_ : ndarray of shape (n_maps, n_features, rank)
-        ``W_k = visual_maps_[k] @ label_basis_.T``.
-    label_basis_ : ndarray of shape (n_dims, rank)
-        Orthonormal basis of the span of the seen labels, which holds the maps.
+    visual_maps_, label_basis_ : ndarray of shape (n_maps, n_features, rank) and (n_dims, rank)
+        ``W_k = visual_maps_[k] @ label_basis_.T``, with an orthonormal basis of the span of the seen labels.
     objective_trace_ : ndarray of shape (max_iter,)
         Objective on the training images after each epoch; ``objective_`` is the last one.
     threshold_weights_, threshold_ : ndarray of shape (n_features,), float

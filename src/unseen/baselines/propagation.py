@@ -32,10 +32,8 @@ class LabelPropagation(ScoredTagger):
 
     Row c of S holds the ``relations`` of label c to the others (0 to itself), divided by their sum. A label
     without relations has ``exp(cos(m_c, m_j) / temperature)`` in their place. A label that comes later attaches to
-    the graph without altering it: ``f_c = alpha sum_j S_cj f_j`` with such similarities.
-
-    Differences from Zhou et al. (2003): the nodes are labels, not images, and S is the random walk D^-1 R in place
-    of D^-1/2 R D^-1/2, so that a late label needs no relations of the same scale.
+    the graph without altering it: ``f_c = alpha sum_j S_cj f_j`` with such similarities. In Zhou et al. (2003) the
+    nodes are images, and S is D^-1/2 R D^-1/2 in place of the random walk D^-1 R.
 
     `explain`: each seen label adds its probability times its entry in the label's row of ``reach_``.
 
@@ -54,12 +52,8 @@ class LabelPropagation(ScoredTagger):
     ----------
     weights_, bias_ : ndarray of shape (n_features, n_seen) and (n_seen,)
         The classifiers of the seen labels.
-    embedded_ : ndarray of shape (n_seen + n_unseen, n_dims)
-        Vectors of the labels of the graph, centred and scaled.
     reach_ : ndarray of shape (n_seen + n_unseen, n_seen)
         ``(1 - alpha) (I - alpha S)^-1``, the columns of the seen labels.
-    threshold_ : float
-        What is subtracted from the scores: the threshold of best micro-F1 over the known training entries.
     """
 
     def __init__(

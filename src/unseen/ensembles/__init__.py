@@ -1,4 +1,4 @@
-"""Methods of this library that are made of others: see docs/paper_track.md and docs/open_track.md."""
+"""Methods of this library that combine others, or add what a backbone with named classes knows."""
 
 from unseen.ensembles.backbone_knowledge import BackboneKnowledge
 from unseen.ensembles.combination import Combination

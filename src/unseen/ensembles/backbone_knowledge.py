@@ -74,18 +74,13 @@ class BackboneKnowledge(ScoredTagger):
     ----------
     class_names_ : tuple of str
         "class 0", "class 1", ... if none were given.
-    name_vectors_, name_scales_ : ndarray of shape (n_classes + n_kinds, n_dims), int8, and (n_classes + n_kinds,)
-        Directions of the names, times the root of their specificity: ``name_vectors_ * name_scales_[:, None]``.
-    membership_ : CSR array of shape (n_classes, n_classes + n_kinds)
-        The names of each class.
-    background_, shown_ : ndarray of shape (2, n_classes) and (n_classes,)
-        The background at each temperature, and the means of p_k at the first.
-    companions_ : ndarray of shape (n_classes, at most 64), float16
-        F with ``F F^T`` nearest to the means of ``p_k p_l``.
+    name_vectors_, name_scales_, membership_ : ndarray (int8), ndarray, CSR array
+        Directions of all names times the root of their specificity, ``name_vectors_ * name_scales_[:, None]``, and
+        the names of each class.
+    background_, shown_, companions_ : ndarray
+        The background at each T, the means of p_k, and F with ``F F^T`` nearest to those of ``p_k p_l``.
     kept_logits_, smoother_, middle_ : ndarray
         ``f_c(x) = (z(x) - middle_) smoother_^T (e(kept, c) - mean) + mean``, with z(x) logits or features.
-    threshold_ : float
-        What is subtracted from the scores: the threshold of best micro-F1 over the known training entries.
 
     Examples
     --------
@@ -134,8 +129,7 @@ class BackboneKnowledge(ScoredTagger):
         Parameters
         ----------
         labels : labels
-            Labels to know by name, with vectors from the source of the class vectors; any others can be asked for
-            by their vectors.
+            Labels to know by name, with vectors from the source of the class vectors.
         lift : float, default=3.0
             A label is predicted where the evidence for it is more than so many times what is expected of any
             image, all classes being equally likely.
@@ -185,14 +179,12 @@ class BackboneKnowledge(ScoredTagger):
         if self.n_features_ + n_classes != self.n_features_in_:
             raise ValueError(
                 f"class_vectors: {n_classes} classes and {self.n_features_} features (n_features), but X has "
-                f"{self.n_features_in_} columns. Pass the logits of the backbone as X, one class vector for each "
-                f"in the same order, and as n_features how many columns come before them."
+                f"{self.n_features_in_} columns. Pass one class vector per logit, in the same order."
             )
         columns = tuple(map(str, getattr(self, "feature_names_in_", ())[self.n_features_ :]))
         if columns != self.class_names_ and sorted(columns) == sorted(self.class_names_):
             raise ValueError(
-                "X: its columns are the classes of class_vectors in another order. Pass X[list(classes)], or the "
-                "class vectors in the order of the columns."
+                "X: its columns are the classes of class_vectors in another order. Pass X[list(classes)]."
             )
         kinds, membership = np.empty((0, n_dims)), sp.csr_array((n_classes, 0))
         if self.kinds is not None:
@@ -259,16 +251,23 @@ class BackboneKnowledge(ScoredTagger):
         gram[np.diag_indices_from(gram)] += (FEATURE_PENALTY if self.n_features_ else PENALTY) * len(z)
         self.smoother_ = cho_solve(cho_factor(gram, lower=True), z).astype(np.float16, order="C")
         logits = kept[:, self.n_features_ :]
-        lowered = np.maximum(logits - logits.max(axis=1, keepdims=True), LOWEST)
-        self.kept_logits_ = lowered.astype(np.float16)
+        self.kept_logits_ = np.maximum(logits - logits.max(axis=1, keepdims=True), LOWEST).astype(np.float16)
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
-        affinities = self._affinities(M)
+        affinities, n_classes = self._affinities(M), len(self.class_names_)
         kept = self._evidence(self.kept_logits_.astype(np.float64), affinities)
         level, found = kept.mean(axis=0) if len(kept) else 0.0, []
         for _, chunk in scaled_chunks(X, normalize=False):
             logits = chunk[:, self.n_features_ :]
-            refuse_probabilities(logits)
+            if (
+                n_classes >= FEWEST_CHECKED
+                and logits.min() >= 0.0
+                and np.abs(logits.sum(axis=1) - 1.0).max() < 1e-2
+            ):
+                # Their softmax is nearly flat: no error would show, only bad tags.
+                raise ValueError(
+                    "X: its rows are probabilities. Pass the logits of the backbone, or np.log(X + 1e-12)."
+                )
             scores = self._evidence(logits, affinities)
             if len(kept):
                 alike = (self._appearance(chunk) - self.middle_) @ self.smoother_.T.astype(np.float64)
@@ -313,12 +312,3 @@ class BackboneKnowledge(ScoredTagger):
         F = self.companions_.astype(np.float64)
         together = np.maximum(F @ (F.T @ own), 0.0) / np.maximum(self.shown_, TINY)[:, None]
         return np.asarray((1.0 - self.cooccurrence_) * own + self.cooccurrence_ * together)
-
-
-def refuse_probabilities(logits: Matrix) -> None:
-    """A softmax of probabilities is nearly flat: no error would show, only bad tags."""
-    if logits.shape[1] >= FEWEST_CHECKED and logits.min() >= 0.0 and np.abs(logits.sum(axis=1) - 1.0).max() < 1e-2:
-        raise ValueError(
-            "X: its rows are probabilities, non-negative and of sum one. Pass the logits of the backbone, or "
-            "np.log(X + 1e-12)."
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -48,8 +48,6 @@ class Combination(ScoredTagger):
         The fitted taggers.
     means_, stds_ : ndarray of shape (2,)
         Mean and standard deviation of the margin scores of each over the training images and seen labels.
-    threshold_ : float
-        What is subtracted from the sum: the threshold of best micro-F1 over the known training entries.
 
     Examples
     --------
@@ -65,8 +63,9 @@ class Combination(ScoredTagger):
     ['class', 'label']
     """
 
-    normalize = False  # the taggers scale and centre for themselves
-    center = False
+    normalize = center = False  # the taggers scale and centre for themselves
+    first_: ZeroShotTagger
+    second_: ZeroShotTagger
 
     def __init__(
         self,
@@ -92,13 +91,11 @@ class Combination(ScoredTagger):
 
         Parameters
         ----------
-        x : array-like of shape (n_features,) or (1, n_features)
-            The image, with the columns of both taggers.
-        label : str or array-like of shape (n_dims,)
-            A name known from `fit`, or any label vector.
+        x, label
+            As in `ZeroShotTagger.explain`.
         X_train : array-like of shape (n_train, at least n_first), optional
-            The features given to `fit`, of which the columns of ``first`` are used: its parts are then training
-            images, if it is a `TAEP`.
+            The features given to `fit`, of which the columns of ``first`` are used: the parts of a `TAEP` are then
+            training images.
 
         Returns
         -------
@@ -129,60 +126,49 @@ class Combination(ScoredTagger):
     def _learn(self, problem: TrainingProblem) -> None:
         self.weight_ = check_number(self.weight, "weight")
         self.transfer_ = check_number(self.transfer, "transfer")
-        self.first_ = self._fit_tagger(0, self.first, problem)
-        self.second_ = self._fit_tagger(1, self.second, problem)
+        Y, n_seen = np.where(problem.T == 0, np.nan, problem.T == 1), self.n_seen_
+        for name, (X, vectors) in zip(
+            ("first", "second"), self._split(problem.X, self.label_vectors_), strict=True
+        ):
+            tagger, labels = getattr(self, name), dict(zip(self.label_names_, vectors, strict=True))
+            if not isinstance(tagger, ZeroShotTagger):
+                raise ValueError(f"{name}: {tagger!r} was given. Pass a tagger, such as TAEP().")
+            unseen = {name: labels.pop(name) for name in self.label_names_[n_seen:]} or None
+            given = {"seen": labels, "unseen": unseen} if self.has_vectors_ else {}
+            setattr(self, f"{name}_", clone(tagger).fit(X, Y, **given, relations=problem.relations))
         scores = self._tagger_scores(problem.X, problem.seen)
         self.means_ = np.array([values.mean() for values in scores])
         self.stds_ = np.array([values.std() or 1.0 for values in scores])
 
-    def _fit_tagger(self, i: int, tagger: Any, problem: TrainingProblem) -> ZeroShotTagger:
-        if not isinstance(tagger, ZeroShotTagger):
-            raise ValueError(f"{('first', 'second')[i]}: {tagger!r} was given. Pass a tagger, such as TAEP().")
-        X, Y = self._columns(i, problem.X), np.where(problem.T == 0, np.nan, problem.T == 1)
-        if not self.has_vectors_:
-            return cast(ZeroShotTagger, clone(tagger).fit(X, Y, relations=problem.relations))
-        named = dict(zip(self.label_names_, self._dims(i, self.label_vectors_), strict=True))
-        unseen = {name: named.pop(name) for name in self.label_names_[self.n_seen_ :]}
-        return cast(ZeroShotTagger, clone(tagger).fit(X, Y, named, unseen or None, problem.relations))
+    def _split(self, X: Any, M: Matrix) -> list[tuple[Any, Matrix]]:
+        """Columns of X and dimensions of label vectors that are for each tagger."""
+        n, n_dims = self.n_first_, self.n_first_dims_
+        columns = [X[:, :n], X if self.second_sees_all_ else X[:, n:]]
+        columns = columns if sp.issparse(X) else [np.ascontiguousarray(part) for part in columns]
+        return list(zip(columns, [M, M] if n_dims is None else [M[:, :n_dims], M[:, n_dims:]], strict=True))
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         first, second = self._tagger_scores(X, M)
         factors = self._factors(M)
-        return np.asarray((first - self.means_[0]) * factors[:, 0] + (second - self.means_[1]) * factors[:, 1])
+        return np.asarray((first - self.means_[0]) * factors[0] + (second - self.means_[1]) * factors[1])
 
-    def _factors(self, M: Matrix) -> Matrix:
-        """What the scores of both taggers are multiplied by, one row per label."""
+    def _factors(self, M: Matrix) -> tuple[Matrix, Matrix]:
+        """What the scores of both taggers are multiplied by, one entry per label."""
         trust = np.where(seen_places(M, self.label_vectors_[: self.n_seen_]) >= 0, 1.0, self.transfer_)
-        return np.asarray(np.column_stack([trust, np.full(len(M), self.weight_)]) / self.stds_)
+        return trust / self.stds_[0], np.full(len(M), self.weight_ / self.stds_[1])
 
     def _tagger_scores(self, X: Any, M: Matrix) -> list[Matrix]:
-        return [
-            tagger._margin_scores(self._columns(i, X), tagger._embed(self._dims(i, M), "labels"))
-            for i, tagger in enumerate((self.first_, self.second_))
-        ]
+        taggers = zip((self.first_, self.second_), self._split(X, M), strict=True)
+        return [tagger._margin_scores(own, tagger._embed(vectors, "labels")) for tagger, (own, vectors) in taggers]
 
     def _parts(self, X: Any, M: Matrix, X_train: Any = None) -> list[Part]:
         totals: dict[Any, float] = {}
-        for i, (tagger, factor) in enumerate(zip((self.first_, self.second_), self._factors(M)[0], strict=True)):
-            own: Any = tagger
-            image, vectors = self._columns(i, X), self._dims(i, M)
-            if i == 0 and X_train is not None:
-                parts = own.explain(image, vectors[0], X_train[:, : self.n_first_]).parts
+        taggers: tuple[Any, Any] = (self.first_, self.second_)
+        for tagger, (x, vectors), factor in zip(taggers, self._split(X, M), self._factors(M), strict=True):
+            if X_train is not None and tagger is taggers[0]:
+                parts = tagger.explain(x, vectors[0], X_train[:, : self.n_first_]).parts
             else:
-                parts = own._parts(image, own._embed(vectors, "label"))
+                parts = tagger._parts(x, tagger._embed(vectors, "label"))
             for kind, name, value in parts:
-                totals[kind, name] = totals.get((kind, name), 0.0) + float(factor) * value
+                totals[kind, name] = totals.get((kind, name), 0.0) + float(factor[0]) * value
         return [Part(kind, name, value) for (kind, name), value in totals.items()]
-
-    def _columns(self, i: int, X: Any) -> Any:
-        """The columns of X that are for a tagger."""
-        if i == 1 and self.second_sees_all_:
-            return X
-        own = X[:, : self.n_first_] if i == 0 else X[:, self.n_first_ :]
-        return own if sp.issparse(own) else np.ascontiguousarray(own)
-
-    def _dims(self, i: int, M: Matrix) -> Matrix:
-        """The dimensions of label vectors that are for a tagger."""
-        if self.n_first_dims_ is None:
-            return M
-        return M[:, : self.n_first_dims_] if i == 0 else M[:, self.n_first_dims_ :]

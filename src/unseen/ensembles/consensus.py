@@ -49,8 +49,6 @@ class LabelMeanTransfer(ScoredTagger):
         ``z(x) = x weights_ + bias_``.
     correlations_ : ndarray of shape (n_seen, n_seen)
         Of the evidence for the seen labels, over the training images; std_c for any label follows from them.
-    threshold_ : float
-        What is subtracted from the scores: the threshold of best micro-F1 over the known training entries.
 
     Examples
     --------
@@ -110,8 +108,6 @@ class Consensus(ScoredTagger):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Inverse strength of the penalty of the classifiers; their losses are summed over the images.
     temperature : float, default=0.7
         Of the correction for crowding: towards 0 the highest score of a label on a training image is subtracted.
     steps : int, default=3
@@ -128,14 +124,11 @@ class Consensus(ScoredTagger):
     ----------
     mean_weights_, mean_bias_, odds_weights_, odds_bias_ : ndarray
         ``z(x) = x mean_weights_ + mean_bias_``, and the same for the log-odds of the classifiers.
-    kept_evidence_, kept_odds_ : ndarray of shape (at most 4000, n_seen), float32
-        Both for training images, from which the spread and the crowding of any label follow.
-    directions_, middle_, kept_coordinates_, kept_neighbors_ : ndarray
-        Images are compared by ``x directions_ - middle_``; coordinates and neighbours of the kept images.
-    embedded_, shares_ : ndarray of shape (n_seen + n_unseen, n_dims) and (n_seen + n_unseen, n_seen)
-        Vectors of the labels given to `fit`, centred and scaled, and their weights a.
-    threshold_ : float
-        What is subtracted from the scores: the threshold of best micro-F1 over the known training entries.
+    kept_evidence_, kept_odds_, kept_coordinates_, kept_neighbors_ : ndarray
+        z, log-odds, coordinates (along ``directions_``, from ``middle_``) and neighbours of up to 4000 training
+        images, from which the spread and the crowding of any label follow.
+    shares_ : ndarray of shape (n_seen + n_unseen, n_seen)
+        The weights a of the labels given to `fit`.
 
     Examples
     --------
@@ -149,7 +142,6 @@ class Consensus(ScoredTagger):
 
     def __init__(
         self,
-        C: float = 1.0,
         temperature: float = 0.7,
         *,
         steps: int = 3,
@@ -158,7 +150,6 @@ class Consensus(ScoredTagger):
         normalize: bool = True,
         center: bool = True,
     ) -> None:
-        self.C = C
         self.temperature = temperature
         self.steps = steps
         self.neighborhood = neighborhood
@@ -167,14 +158,13 @@ class Consensus(ScoredTagger):
         self.center = center
 
     def _learn(self, problem: TrainingProblem) -> None:
-        C = check_number(self.C, "C", strict=True)
         self.temperature_ = check_number(self.temperature, "temperature", strict=True)
         self.steps_ = check_count(self.steps, "steps", low=0)
         neighborhood = check_number(self.neighborhood, "neighborhood", strict=True)
         self.power_ = check_number(self.power, "power", strict=True)
         X, T = self._powered(problem.X), problem.T
         self.mean_weights_, self.mean_bias_ = mean_evidence(X, T, normalize=self.normalize_)
-        self.odds_weights_, self.odds_bias_ = linear.logistic_regression(X, T, C, normalize=self.normalize_)
+        self.odds_weights_, self.odds_bias_ = linear.logistic_regression(X, T, 1.0, normalize=self.normalize_)
         z, odds = self._evidence(X)
         # From the least to the most evidence, so that neither chance nor the order of the images decides.
         rows = linear.even_steps(np.lexsort([odds.sum(axis=1), z.sum(axis=1)]), MOST_KEPT)

@@ -34,10 +34,8 @@ class Stacked(ZeroShotTagger):
     The coefficients minimise two logistic losses, with a, d > 0 and b >= 0, on labels and images that were held
     out in turn: each fold fits both methods on the other labels of the other images. c0 is the median over the
     held-out labels of each one's own intercept. Without label vectors, or with a single seen label, d = a = 1,
-    b = e = 0 and c0 is minus the threshold of `Consensus`.
-
-    `explain`: the parts of an unseen label are ``a`` times those of `Consensus`; those of a seen label are ``d``
-    times those of `TAEP`, and the label itself also has what these and the offset leave of its score.
+    b = e = 0 and c0 is minus the threshold of `Consensus`. `explain`: the parts are ``a`` times those of
+    `Consensus` or ``d`` times those of `TAEP`; a seen label also has what these and the offset leave of its score.
 
     Parameters
     ----------
@@ -120,7 +118,7 @@ class Stacked(ZeroShotTagger):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the fit on everything has its own warning
             folds = folds_of(problem, n_splits, normalize=self.normalize_)
-            entries = [self._held_out_scores(problem, *fold) for fold in folds]
+            entries = [self._held_out(problem, *fold) for fold in folds]
         if not entries:
             return
         own, other = (np.vstack(part) for part in zip(*entries, strict=True))
@@ -131,9 +129,7 @@ class Stacked(ZeroShotTagger):
             intercept = typical_intercept(other[:, 2:] @ odds[:-1], other[:, 0], other[:, 1])
             self.unseen_odds_ = np.append(odds[:-1], intercept)
 
-    def _held_out_scores(
-        self, problem: TrainingProblem, trained: NDArray[np.bool_], fitted: Any, scored: Any
-    ) -> tuple[Matrix, Matrix]:
+    def _held_out(self, problem: TrainingProblem, trained: Any, fitted: Any, scored: Any) -> tuple[Matrix, Matrix]:
         """One row per entry: truth and score of trained labels; truth, label, score and maximum of the others."""
         T, M, R = problem.T, problem.seen, problem.relations
         order = np.concatenate([np.flatnonzero(trained), np.flatnonzero(~trained)])
@@ -180,9 +176,7 @@ class Stacked(ZeroShotTagger):
         return parts
 
 
-def folds_of(
-    problem: TrainingProblem, n_splits: int, *, normalize: bool
-) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.intp], NDArray[np.intp]]]:
+def folds_of(problem: TrainingProblem, n_splits: int, *, normalize: bool) -> Iterator[tuple[Any, Any, Any]]:
     """Yield which labels to train, and the rows of the images to fit and to score; no random number decides."""
     X, T, M = problem.X, problem.T, problem.seen
     shown = T == 1
