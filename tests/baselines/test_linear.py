@@ -8,6 +8,7 @@ from tests.methods_data import exact_scenes, fitted, unit
 
 from unseen.baselines import COSTA, DMP, ESZSL, ConSE, Cosine, DeViSE, Fast0Tag, LabelPropagation, LatEm
 from unseen.baselines import _linear as linear
+from unseen.solvers import rows
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +49,6 @@ class TestLogisticRegression:
         assert not weights[:, :3].any()
         np.testing.assert_allclose(1 / (1 + np.exp(-bias[:3])), [(150 + rate) / 151, rate / 151, rate])
 
-    @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
-    def test_float32_and_sparse_features_do_as_well(self, data, T, storage):
-        exact = linear.logistic_regression(data.X_train, T, 1.0, normalize=True)
-        single = linear.logistic_regression(storage(data.X_train.astype(np.float32)), T, 1.0, normalize=True)
-        for found, expected in zip(single, exact, strict=True):
-            np.testing.assert_allclose(found, expected, atol=2e-3)
-
 
 def test_the_threshold_has_the_best_micro_f1_over_the_known_entries():
     rng = np.random.default_rng(0)
@@ -75,7 +69,7 @@ def test_rows_of_any_size_become_unit_rows():
 
 @pytest.mark.parametrize("normalize", [False, True])
 def test_products_are_those_of_the_scaled_images(data, monkeypatch, normalize):
-    monkeypatch.setattr(linear, "CHUNK", 64)
+    monkeypatch.setattr(rows, "CHUNK", 64)
     X = unit(data.X_train) if normalize else data.X_train
     weights = np.random.default_rng(0).normal(size=(150, 3))
     for storage in (np.asarray, sp.csr_array):
@@ -97,22 +91,14 @@ def test_a_penalty_lost_in_rounding_is_refused():
         ESZSL(gamma=1e-9, normalize=False).fit(np.full((8, 2), 1e9), np.eye(8)[:, :3])
 
 
-class TestSignedPower:
-    X = np.array([[4.0, -9.0, 0.0], [0.0, 0.0, 0.0]], dtype=np.float32)
-
-    def test_signs_and_zeros_stay(self):
-        np.testing.assert_allclose(linear.signed_power(self.X, 0.5, normalize=False), [[2, -3, 0], [0, 0, 0]])
-        np.testing.assert_allclose(
-            linear.signed_power(self.X, 0.5, normalize=True), [[2 / 3, -1, 0], [0, 0, 0]], rtol=1e-6
-        )
-        assert linear.signed_power(self.X, 1.0, normalize=True) is self.X
-
-    @pytest.mark.parametrize("normalize", [False, True])
-    def test_sparse_features_stay_sparse(self, normalize):
-        raised = linear.signed_power(sp.csr_array(self.X), 0.5, normalize=normalize)
-        assert sp.issparse(raised)
-        assert raised.dtype == np.float32
-        np.testing.assert_allclose(raised.toarray(), linear.signed_power(self.X, 0.5, normalize=normalize))
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+def test_signed_powers_keep_signs_zeros_and_storage(storage):
+    X = storage(np.array([[4.0, -9.0, 0.0], [0.0, 0.0, 0.0]], dtype=np.float32))
+    for normalize, expected in ((False, [[2, -3, 0], [0, 0, 0]]), (True, [[2 / 3, -1, 0], [0, 0, 0]])):
+        raised = linear.signed_power(X, 0.5, normalize=normalize)
+        assert (type(raised), raised.dtype) == (type(X), np.float32)
+        np.testing.assert_allclose(sp.csr_array(raised).toarray(), expected, rtol=1e-6)
+    assert linear.signed_power(X, 1.0, normalize=True) is X
 
 
 @pytest.mark.parametrize("method", [COSTA, DMP, ESZSL, ConSE, DeViSE, Fast0Tag, LabelPropagation, LatEm])
@@ -124,29 +110,21 @@ def test_columns_that_never_vary_leave_finite_scores(data, method):
     assert scores[:, 12:].std() > 0
 
 
-@pytest.mark.parametrize(
-    ("method", "name", "value"),
-    [
-        (ConSE, "n_top", 0),
-        (ConSE, "C", 0.0),
-        (COSTA, "C", -1),
-        (COSTA, "temperature", 0),
-        (LabelPropagation, "alpha", 0.0),
-        (LabelPropagation, "alpha", 1.0),
-        (LabelPropagation, "temperature", 0),
-        (DMP, "alpha", 0),
-        (ESZSL, "gamma", 0.0),
-        (ESZSL, "lam", np.nan),
-        (LatEm, "n_maps", "many"),
-        (LatEm, "pairs", "some"),
-        (DeViSE, "alpha", -1.0),
-        (DeViSE, "learning_rate", 0),
-        (DeViSE, "max_iter", 0),
-        (Fast0Tag, "alpha", 0),
-        (Fast0Tag, "ridge", -1.0),
-        (Cosine, "normalize", "yes"),
-    ],
-)
-def test_parameters_are_checked(data, method, name, value):
-    with pytest.raises(ValueError, match=rf"^{name}: "):
-        fitted(method(**{name: value}), data)
+REFUSED = {
+    ConSE: {"n_top": 0, "C": 0.0},
+    COSTA: {"C": -1, "temperature": 0},
+    LabelPropagation: {"alpha": 1.0, "temperature": 0},
+    DMP: {"alpha": 0},
+    ESZSL: {"gamma": 0.0, "lam": np.nan},
+    LatEm: {"n_maps": "many", "pairs": "some"},
+    DeViSE: {"alpha": -1.0, "learning_rate": 0, "max_iter": 0},
+    Fast0Tag: {"alpha": 0, "ridge": -1.0},
+    Cosine: {"normalize": "yes"},
+}
+
+
+@pytest.mark.parametrize("method", REFUSED)
+def test_parameters_are_checked(data, method):
+    for name, value in REFUSED[method].items():
+        with pytest.raises(ValueError, match=rf"^{name}: "):
+            fitted(method(**{name: value}), data)

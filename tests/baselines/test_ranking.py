@@ -63,10 +63,6 @@ class TestDeViSE:
         best.solve(solver=cp.CLARABEL)
         assert best.value * (1 - 1e-6) <= model.objective_ <= 1.005 * best.value
 
-    def test_dense_and_sparse_features_give_one_model(self, data):
-        dense, sparse = (fitted(DeViSE(), data, X=storage(data.X_train)) for storage in (np.asarray, sp.csr_array))
-        np.testing.assert_allclose(dense.visual_maps_, sparse.visual_maps_, rtol=1e-9, atol=1e-12)
-
     @pytest.mark.parametrize("method", [DeViSE, Fast0Tag])
     def test_units_are_immaterial(self, data, method):
         model = fitted(method(normalize=False, center=False), data)
@@ -106,11 +102,6 @@ class TestDeViSE:
         scores = model.decision_function(data.X_train[:1])[0]
         assert scores[0] > 0 > scores[1]
 
-    def test_a_label_unlike_every_seen_one_is_explained_by_the_threshold_alone(self, data):
-        model = fitted(DeViSE(center=False), data)
-        apart = np.linalg.svd(data.seen_labels.vectors)[2][-1]  # orthogonal to the 12 seen labels in 16 dimensions
-        np.testing.assert_allclose(parts_of(model, data.X_test[0], apart), 0.0, atol=1e-9)
-
 
 class TestLatEm:
     @pytest.mark.parametrize("pairs", ["all", "worst"])
@@ -139,10 +130,6 @@ class TestLatEm:
         assert one.objective_ > 0.7
         assert many.objective_ < 0.2
         assert many.objective_trace_[-1] < many.objective_trace_[4] < many.objective_trace_[0]
-
-    def test_another_seed_gives_another_model(self, data):
-        first, second = (fitted(LatEm(random_state=seed), data).objective_ for seed in (0, 1))
-        assert first != second
 
 
 def solver_direction(M, t, alpha):

@@ -46,14 +46,6 @@ class TestLabelMeanTransfer:
         ratio = parts / (z[3] * (M[:12] @ M[13]))
         np.testing.assert_allclose(ratio, ratio[0])
 
-    def test_the_unit_of_features_and_vectors_is_immaterial_without_scaling(self, data):
-        def scores(factor, length):
-            model = LabelMeanTransfer(normalize=False, center=False)
-            model.fit(factor * data.X_train, data.Y_train[:, data.seen], length * data.seen_labels.vectors)
-            return raw_scores(model, factor * data.X_test, 3.0 * length * data.unseen_labels.vectors)
-
-        np.testing.assert_allclose(scores(1e3, 1e-5), scores(1.0, 1.0), atol=1e-9)
-
     def test_labels_that_never_vary_have_no_evidence(self, data):
         Y = data.Y_train[:, data.seen].astype(float)
         Y[:, 0], Y[:, 1], Y[4:, 2], Y[:4, 2] = 1.0, 0.0, np.nan, 1.0
@@ -88,17 +80,6 @@ class TestScores:
         expected = total - 0.7 * np.log(np.exp(known / 0.7).mean(axis=0))
         np.testing.assert_allclose(raw_scores(model, data.X_test, "unseen"), expected, atol=1e-5)
 
-    def test_a_low_temperature_subtracts_the_highest_score_on_a_training_image(self, data):
-        model = fitted(Consensus(temperature=1e-3, steps=0), data)
-        np.testing.assert_allclose(raw_scores(model, data.X_train).max(axis=0), 0.0, atol=0.01)
-
-    def test_relations_matter_to_the_labels_given_to_fit_alone(self, data, R):
-        plain, related = fitted(Consensus(), data), fitted(Consensus(), data, R)
-        late = np.random.default_rng(0).normal(size=(5, 16))
-        np.testing.assert_allclose(*(raw_scores(model, data.X_test, late) for model in (plain, related)))
-        unseen = [raw_scores(model, data.X_test, "unseen") for model in (plain, related)]
-        assert np.abs(unseen[0] - unseen[1]).max() > 0.1
-
     def test_with_few_images_an_image_is_scored_by_itself(self):
         data = make_tagged_scenes(40, 20, random_state=1)
         plain, few = fitted(Consensus(steps=0), data), fitted(Consensus(), data)
@@ -108,26 +89,16 @@ class TestScores:
         alone = fitted(Consensus(), data, X=data.X_train[shown], Y=data.Y_train[np.ix_(shown, data.seen)])
         assert np.isfinite(alone.decision_function(data.X_test, "all")).all()
 
-    def test_the_neighbourhood_grows_with_the_images_of_a_label_up_to_a_quarter_of_all(self, data):
-        typical = np.median(data.Y_train[:, data.seen].sum(axis=0))
-        for neighborhood, n_neighbors in ((0.5, int(0.5 * typical)), (1e3, 50)):
-            model = fitted(Consensus(neighborhood=neighborhood), data)
-            assert model.kept_neighbors_.shape == (200, n_neighbors)
+    def test_neighbours_are_at_most_a_quarter_of_the_images_that_are_kept(self, data, monkeypatch):
+        assert fitted(Consensus(neighborhood=1e3), data).kept_neighbors_.shape == (200, 50)
+        monkeypatch.setattr(consensus, "MOST_KEPT", 100)
+        assert fitted(Consensus(neighborhood=1e3), data).kept_neighbors_.shape == (100, 25)
 
     def test_labels_are_scored_in_blocks(self, data, monkeypatch):
         model = fitted(Consensus(neighborhood=0.8), data)
         expected = raw_scores(model, data.X_test)
         monkeypatch.setattr(consensus, "LABELS_AT_ONCE", 5)
         np.testing.assert_allclose(raw_scores(model, data.X_test), expected, atol=1e-12)
-
-    def test_half_of_the_images_nearly_suffice_to_standardise(self, monkeypatch):
-        data, scores = make_tagged_scenes(800, 60, random_state=0), []
-        for size in (400, 800):
-            monkeypatch.setattr(consensus, "MOST_KEPT", size)
-            model = fitted(Consensus(), data)
-            assert model.kept_odds_.shape == (size, 12)
-            scores.append(raw_scores(model, data.X_test, "unseen").ravel())
-        assert np.corrcoef(*scores)[0, 1] > 0.9
 
     @pytest.mark.parametrize("model", [Consensus(), LabelMeanTransfer()])
     def test_unseen_labels_are_found_far_better_than_by_chance(self, model):

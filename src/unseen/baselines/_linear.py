@@ -14,11 +14,11 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
+from unseen.solvers.rows import read_chunks
 from unseen.validation import Matrix
 
 Targets = NDArray[np.int8]
 
-CHUNK = 1024  # rows of X that are dense and in float64 at a time
 MAX_ITER = 2000  # of L-BFGS, for one label
 
 
@@ -84,10 +84,8 @@ def unit_rows(M: Matrix) -> Matrix:
 
 def scaled_chunks(X: Any, *, normalize: bool) -> Iterator[tuple[slice, Matrix]]:
     """Yield the rows of X chunk by chunk: dense, in float64, of unit length if they are to be normalised."""
-    for start in range(0, X.shape[0], CHUNK):
-        rows = slice(start, start + CHUNK)
-        chunk = X[rows].toarray() if sp.issparse(X) else np.asarray(X[rows])
-        chunk = chunk.astype(np.float64, copy=False)
+    for rows, part in read_chunks(X):
+        chunk = (part.toarray() if sp.issparse(part) else part).astype(np.float64, copy=False)
         yield rows, unit_rows(chunk) if normalize else chunk
 
 

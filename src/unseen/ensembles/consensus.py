@@ -49,15 +49,6 @@ class LabelMeanTransfer(ScoredTagger):
         ``z(x) = x weights_ + bias_``.
     correlations_ : ndarray of shape (n_seen, n_seen)
         Of the evidence for the seen labels, over the training images; std_c for any label follows from them.
-
-    Examples
-    --------
-    >>> from unseen import make_tagged_scenes
-    >>> from unseen.ensembles import LabelMeanTransfer
-    >>> data = make_tagged_scenes(n_train=300, n_test=5)
-    >>> model = LabelMeanTransfer().fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels)
-    >>> model.decision_function(data.X_test, data.unseen_labels).shape
-    (5, 12)
     """
 
     def __init__(self, *, normalize: bool = True, center: bool = True) -> None:
