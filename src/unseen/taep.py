@@ -338,10 +338,12 @@ class TAEP(ZeroShotTagger):
 
 
 def _check_weights(sample_weight: Any, X: Any) -> Matrix | None:
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if sample_weight is None:
+        return None
+    weights: Matrix = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
         raise ValueError("sample_weight: all are 0. Give at least one image a weight above 0.")
-    return None if sample_weight is None else weights
+    return weights
 
 
 def _check_rank(rank: Any, n_seen: int, n_dims: int) -> int:

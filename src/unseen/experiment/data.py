@@ -30,14 +30,6 @@ Matrices = Mapping[str, NDArray[Any]]
 _SOURCES: Final = {"glove": "GloVe 50-d", "use": "use", "use:a picture of a {}": IN_A_PICTURE}
 _PHRASE: Final = "a photo of a {}"
 _PREFERRED: Final = ("vgg19", "resnet50")  # the paper used VGG19; then the larger features
-# Classes of PASCAL VOC as people write them; the others are words already.
-_VOC_WORDS: Final = {
-    "aeroplane": "airplane",
-    "diningtable": "dining table",
-    "motorbike": "motorcycle",
-    "pottedplant": "potted plant",
-    "tvmonitor": "television",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,8 +215,10 @@ def read_data(
 
 def _read_labels(name: str, path: Path) -> Annotations:
     """Annotations; for a VOC devkit, those of the year in the data set's name."""
-    if not path.is_dir() or name != "voc2012":
-        return read_annotations(path, **({"year": 2007} if path.is_dir() and name == "voc2007" else {}))
+    if not path.is_dir() or name not in ("voc2007", "voc2012"):
+        return read_annotations(path)
+    if name == "voc2007":
+        return read_annotations(path, year=2007)
     # The test annotations of VOC2012 were never published: val is the test.
     train, val = (read_annotations(path, part, year=2012) for part in ("train", "val"))
     split = (*(train.split or ()), *(val.split or ()))
@@ -333,12 +327,12 @@ def _look_up(
         title = _SOURCES.get(source) or (Path(source).stem if Path(source).suffix else source)
         if title in vectors:
             raise ValueError(f"--vectors: two sources are called {title!r}. Pass files with different names.")
-        vectors[title] = _vectors(names, source)
+        vectors[title] = LabelSpace(names, source)
     classes: dict[str, BackboneKnowledge] = {}
     for source, title in _SOURCES.items():
         try:
             if title not in vectors:
-                vectors[title] = _vectors(names, source)
+                vectors[title] = LabelSpace(names, source)
             if with_classes:
                 classes[title] = imagenet_knowledge(source)
         except (ImportError, OSError, ValueError) as error:
@@ -350,7 +344,7 @@ def _look_up(
         return {**vectors}, classes
     words = [] if main in ("use", IN_A_PICTURE) else [vectors[main]]
     try:
-        beside = SideBySide((*words, _vectors(names, f"use:{_PHRASE}")))
+        beside = SideBySide((*words, LabelSpace(names, f"use:{_PHRASE}")))
         beside.select(names)
     except ValueError as error:  # labels that share one vector
         notes.append(f"No rows with vectors {SIDE_BY_SIDE}: {error}")
@@ -360,13 +354,6 @@ def _look_up(
         f"concatenated; the encoder is given {_PHRASE.format('...')!r}."
     )
     return {**vectors, SIDE_BY_SIDE: beside}, classes
-
-
-def _vectors(names: tuple[str, ...], source: str) -> LabelSpace:
-    """Vectors of labels; an installed source is asked for the words that people write."""
-    if source.partition(":")[0] not in ("glove", "use"):
-        return LabelSpace(names, source)
-    return LabelSpace(names, LabelSpace([_VOC_WORDS.get(name, name) for name in names], source).vectors)
 
 
 def _relations(
