@@ -127,7 +127,6 @@ def test_an_image_without_a_known_entry_is_as_good_as_left_out(fit, data, Y, is_
     )
 
 
-<<<<<<< HEAD
 def test_the_parts_and_the_offset_of_an_explanation_sum_to_the_score(model, data, is_plain):
     if type(model).__name__ == "Cosine":
         with pytest.raises(ValueError, match=r"^explain: .*Cosine"):
@@ -144,38 +143,6 @@ def test_the_parts_and_the_offset_of_an_explanation_sum_to_the_score(model, data
         if is_plain:  # the others have classes among their parts, and an offset of their own
             assert why.offset == pytest.approx(-thresholds[7], abs=1e-6 * max(1.0, np.abs(values).sum()))
             assert {part.name for part in why.parts} == set(data.seen_labels.names)
-=======
-class TestExplanations:
-    def test_the_parts_and_the_offset_sum_to_the_score(self, model, data):
-        if type(model).__name__ == "Cosine":
-            with pytest.raises(ValueError, match=r"^explain: .*Cosine"):
-                model.explain(data.X_test[0], "cat")
-            return
-        asked = (np.asarray, data.unseen_labels.names[2]), (sp.csr_array, data.seen_labels.names[3])
-        for storage, name in asked:
-            X = storage(data.X_test)
-            scores, thresholds = model.decision_function(X, [name])[:, 0], model.threshold(X)
-            why = model.explain(X[7:8], name)
-            values = [part.value for part in why.parts]
-            assert (why.label, why.score) == (name, pytest.approx(scores[7], abs=1e-6))
-            assert sum(values) + why.offset == pytest.approx(why.score, abs=1e-9)
-            assert [abs(value) for value in values] == sorted(map(abs, values), reverse=True)
-            if not needs_vectors(model):  # whose parts are not seen labels alone
-                slack = 1e-6 * max(1.0, np.abs(values).sum())
-                assert why.offset == pytest.approx(-thresholds[7], abs=slack)
-                assert {part.name for part in why.parts} == set(data.seen_labels.names)
-
-    def test_a_label_absent_at_fit_time_is_explained(self, model, fit, data, Y):
-        if type(model).__name__ == "Cosine" or needs_vectors(model):
-            pytest.skip("no seen labels in its parts")
-        vectors = data.seen_labels.vectors.copy()
-        vectors[1], vectors[2] = vectors[0], 0.5 * (vectors[3] + vectors[4])  # dependent labels
-        fitted = fit(Y=np.where(Y[:, ::-1] == 1, np.nan, Y), seen=vectors, unseen=None)
-        for label in (data.unseen_labels.vectors[0], vectors[2]):
-            why = fitted.explain(data.X_test[5], label)
-            assert why.score == pytest.approx(fitted.decision_function(data.X_test[5:6], [label])[0, 0], abs=1e-6)
-            assert why.offset == pytest.approx(-fitted.threshold(data.X_test[5:6])[0], abs=1e-5)
->>>>>>> d755bf0 (Tests of methods: each fact once; explanations of all methods in the contract)
 
 
 def test_a_label_absent_at_fit_time_is_explained(fit, data, Y, is_plain):
