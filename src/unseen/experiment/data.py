@@ -20,6 +20,7 @@ from unseen.experiment.methods import IN_A_PICTURE, SIDE_BY_SIDE, Method
 from unseen.images.features import open_features
 from unseen.images.imagenet import class_names, imagenet_knowledge
 from unseen.labels.cooccurrence import read_hit_counts
+from unseen.labels.names import VOC_WORDS
 from unseen.labels.relations import from_path_lengths, relate
 from unseen.labels.space import LabelSpace
 from unseen.validation import check_matrix, check_names, check_relations, check_targets, listed
@@ -329,10 +330,11 @@ def _look_up(
             raise ValueError(f"--vectors: two sources are called {title!r}. Pass files with different names.")
         vectors[title] = LabelSpace(names, source)
     classes: dict[str, BackboneKnowledge] = {}
+    words = [VOC_WORDS.get(name, name) for name in names]  # as people write them
     for source, title in _SOURCES.items():
         try:
             if title not in vectors:
-                vectors[title] = LabelSpace(names, source)
+                vectors[title] = LabelSpace(names, LabelSpace(words, source).vectors)
             if with_classes:
                 classes[title] = imagenet_knowledge(source)
         except (ImportError, OSError, ValueError) as error:
@@ -342,15 +344,16 @@ def _look_up(
     main = next(iter(vectors))
     if "use" not in vectors:
         return {**vectors}, classes
-    words = [] if main in ("use", IN_A_PICTURE) else [vectors[main]]
+    tables = [] if main in ("use", IN_A_PICTURE) else [vectors[main]]
     try:
-        beside = SideBySide((*words, LabelSpace(names, f"use:{_PHRASE}")))
+        phrases = LabelSpace(names, LabelSpace(words, f"use:{_PHRASE}").vectors)
+        beside = SideBySide((*tables, phrases))
         beside.select(names)
     except ValueError as error:  # labels that share one vector
         notes.append(f"No rows with vectors {SIDE_BY_SIDE}: {error}")
         return {**vectors}, classes
     notes.append(
-        f"Vectors {SIDE_BY_SIDE!r}: {f'{main}, use' if words else 'use'}, each centred and of unit length, "
+        f"Vectors {SIDE_BY_SIDE!r}: {f'{main}, use' if tables else 'use'}, each centred and of unit length, "
         f"concatenated; the encoder is given {_PHRASE.format('...')!r}."
     )
     return {**vectors, SIDE_BY_SIDE: beside}, classes
