@@ -26,7 +26,7 @@ def test_convex_optimum_equals_a_joint_convex_program(seed):
 
 @pytest.mark.parametrize("regulariser", [0.0, 1.0])
 def test_objective_never_rises_and_the_bound_holds_for_every_projection(regulariser):
-    problem, images = random_problem(21, n=60, d=12, n_seen=6, n_dims=7, rank=2, beta=1.0, regulariser=regulariser)
+    problem, images = random_problem(21, n=60, d=12, n_seen=6, n_dims=7, rank=2, beta=3.0, regulariser=regulariser)
     fit = solve_convex(problem, start(images, problem), tol=1e-3, max_iter=200)
     assert fit.relative_gap <= 1e-3
     assert np.all(np.diff(fit.trace) <= 1e-12 * np.abs(fit.trace[:-1]))
