@@ -221,10 +221,6 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
             The image.
         label : str or array-like of shape (n_dims,)
             A name known from `fit`, or any label vector.
-
-        Returns
-        -------
-        Explanation
         """
         X, name, M = self._question(x, label)
         return Explanation.of(name, float(self._margin_scores(X, M)[0, 0]), self._parts(X, M))
@@ -238,10 +234,6 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         y : array-like of shape (n_images, n_seen), lists of tags, or vector of classes
             As in `fit`. Unknown entries are ignored, images without a known positive are left out, and tied labels
             take the worst of their ranks.
-
-        Returns
-        -------
-        float
         """
         check_is_fitted(self)
         if self.single_label_:
@@ -276,10 +268,6 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         ----------
         path : str or Path
             A model file.
-
-        Returns
-        -------
-        ZeroShotTagger
         """
         return model_file.load(path, cls)
 

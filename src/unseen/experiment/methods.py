@@ -20,41 +20,24 @@ Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 class Method:
     """One method of an experiment.
 
-    Attributes
-    ----------
-    name : str
-        Its row in the tables.
-    track : {"paper", "open"}
-        "paper": learns from annotations of seen labels and label vectors alone. "open": also uses the classes that
-        the backbone was trained on, some of which may be the unseen labels.
-    model : ZeroShotTagger, or callable(n_features, knowledge) -> ZeroShotTagger
-        An estimator with the parameters of a run without search; or a function of a module (not a lambda) that
-        makes one, given the number of feature columns and an unfitted `BackboneKnowledge` of the classes.
-    stages : tuple of grids
-        Searched one after another; each stage starts from the choice of those before it. A grid is what
-        `sklearn.model_selection.ParameterGrid` takes.
-    columns : {"features", "logits", "both", "all"}
-        Its X: features, class logits, features followed by logits, or the features of all backbones, each of unit
-        length, followed by logits.
-    relations : {"hierarchy", "hit counts"}, optional
-        Relations it is given.
-    needs_relations : bool
-        Whether it is left out where the data set has no such relations.
-    vectors : tuple of str
-        Sources of label vectors that the search chooses from; the first of the data set if none of them is there.
-    in_search : mapping
-        Parameters for the search only, such as a looser tolerance.
+    ``model`` is an estimator with the parameters of a run without search; or a function of a module (not a lambda)
+    that makes one, given the number of feature columns and an unfitted `BackboneKnowledge` of the classes. Grids
+    of ``stages``, as `sklearn.model_selection.ParameterGrid` takes them, are searched one after another; each
+    stage starts from the choice of those before it. On the track "paper" methods learn from annotations of seen
+    labels and label vectors alone; on the track "open" they also use the classes that the backbone was trained on,
+    some of which may be the unseen labels.
     """
 
     name: str
     track: Literal["paper", "open"]
     model: ZeroShotTagger | Callable[[int, Any], ZeroShotTagger]
     stages: tuple[Grid, ...]
+    # Its X: features, class logits, features then logits, or features of all backbones (unit length) then logits.
     columns: Literal["features", "logits", "both", "all"] = "features"
     relations: Literal["hierarchy", "hit counts"] | None = None
-    needs_relations: bool = True
-    vectors: tuple[str, ...] = ()
-    in_search: Mapping[str, Any] = field(default_factory=dict)
+    needs_relations: bool = True  # left out where the data set has no such relations
+    vectors: tuple[str, ...] = ()  # sources that the search chooses from; otherwise the first of the data set
+    in_search: Mapping[str, Any] = field(default_factory=dict)  # for the search only, such as a looser tolerance
 
     def make(self, n_features: int, knowledge: BackboneKnowledge | None, seed: int) -> ZeroShotTagger:
         """Return a new estimator whose random states are all ``seed``."""

@@ -31,13 +31,6 @@ Stage = Callable[[str], object]
 Step = Callable[[int, int], None]
 
 
-class Drawing(NamedTuple):
-    """A figure and its caption."""
-
-    figure: Figure
-    caption: str
-
-
 class Section(NamedTuple):
     """A section of the report: the name of its figure, if any, and its tables."""
 
@@ -74,9 +67,7 @@ def reproduce(
     folder : str or Path
         Where to write; made if it does not exist.
     split : ClassSplit, optional
-        The main split; the default is the paper's: in alphabetical order, every other class is seen.
-    n_splits : int, default=5
-        Random splits beside the main one.
+        The main split; the default is the paper's. ``n_splits`` random ones are added.
     methods, repeats, search, plan, seed, n_jobs
         As in `run_experiment` and `run_cells`; the same seed gives the same CSV files.
     command : str
@@ -159,7 +150,7 @@ def _sections(result: Reproduction) -> list[Section]:
     return [section for section in studies if section.tables or section.figure == "labels"]
 
 
-def _draw(result: Reproduction) -> dict[str, Drawing]:
+def _draw(result: Reproduction) -> dict[str, tuple[Figure, str]]:
     """Every figure that there is something to draw for, by file name."""
     drawings = {"labels": _draw_labels(result)}
     if len(result.strength):
@@ -169,7 +160,7 @@ def _draw(result: Reproduction) -> dict[str, Drawing]:
     return drawings
 
 
-def _draw_strength(result: Reproduction) -> Drawing:
+def _draw_strength(result: Reproduction) -> tuple[Figure, str]:
     miap = 100 * tables.strengths(result)
     panels = []
     for symbol, names in (("gamma", ("TAEP",)), ("lambda", ("TAEP-H", "TAEP-C"))):
@@ -188,10 +179,10 @@ def _draw_strength(result: Reproduction) -> Drawing:
     caption = "Figure 2 of the paper: the regulariser is made weaker from left to right."
     if result.n_random:
         caption += " Dashed: mean over the random splits, with the 95 % interval of its change, paired by split."
-    return Drawing(plots.curves(panels), caption)
+    return plots.curves(panels), caption
 
 
-def _draw_ranks(result: Reproduction) -> Drawing:
+def _draw_ranks(result: Reproduction) -> tuple[Figure, str]:
     names = {"convex": "convex", "alternating": "paper's alternation"}
     ticks = tuple(f"{rank:g}" for rank in result.ranks["at"].unique())
     objectives, miaps = [], []
@@ -206,10 +197,10 @@ def _draw_ranks(result: Reproduction) -> Drawing:
         plots.Panel("MiAP, %", "rank r", ticks, tuple(miaps)),
     ]
     caption = "TAEP over the rank of its projection, by the convex solver and by the paper's alternation."
-    return Drawing(plots.curves(panels, 4.2), caption)
+    return plots.curves(panels, 4.2), caption
 
 
-def _draw_labels(result: Reproduction) -> Drawing:
+def _draw_labels(result: Reproduction) -> tuple[Figure, str]:
     opened = result.methods("open")
     methods = [*result.methods("paper"), *opened]
     parts = [result.experiment.of(method)[0][1]["labels"] for method in methods]
@@ -218,14 +209,14 @@ def _draw_labels(result: Reproduction) -> Drawing:
     titles = [name.replace(" + ", " +\n") + ("\n(open)" if name in opened else "") for name in methods]
     names = [parts[0]["name"][i] for i in order]
     grid = plots.label_grid(values[order], names, titles, "average precision of each unseen label, %")
-    return Drawing(grid, "Average precision of each unseen label on the test images of the main split.")
+    return grid, "Average precision of each unseen label on the test images of the main split."
 
 
 def _write(result: Reproduction, folder: Path) -> None:
     drawings = _draw(result)
-    for name, drawing in drawings.items():
-        plots.save(drawing.figure, folder / f"{name}.svg")
-        plots.save(drawing.figure, folder / f"{name}.png")
+    for name, (figure, _) in drawings.items():
+        plots.save(figure, folder / f"{name}.svg")
+        plots.save(figure, folder / f"{name}.png")
     _write_csv_files(result, folder)
     data = result.experiment.data
     n_train, n_test = int(data.is_train.sum()), int((~data.is_train).sum())
@@ -235,12 +226,12 @@ def _write(result: Reproduction, folder: Path) -> None:
         f"{counted(result.rows.method.nunique(), 'method')}.",
         "notes": notes(result),
         "sections": _sections(result),
-        "captions": {name: drawing.caption for name, drawing in drawings.items()},
+        "captions": {name: caption for name, (_, caption) in drawings.items()},
         "command": result.command,
         "machine": f"{os.cpu_count()} cores {platform.machine()}, {platform.system()}, Python "
         f"{platform.python_version()}, numpy {np.__version__}, unseen {__version__}",
     }
-    pictures = {name: plots.to_svg(drawing.figure, drawing.caption, name) for name, drawing in drawings.items()}
+    pictures = {name: plots.to_svg(*drawing, name) for name, drawing in drawings.items()}
     _write_text(folder / "report.html", render("reproduce.html.j2", pictures=pictures, **context))
     _write_text(folder / "results.md", render("reproduce.md.j2", **context))
 

@@ -143,8 +143,6 @@ def run_experiment(
         Methods that need what it lacks are left out, and named in the result.
     splits : mapping of str to ClassSplit
         As made by `class_splits`.
-    methods : sequence of Method
-        What to run.
     search : bool, default=True
         False fits every method with its own parameters.
     repeats : int, default=1

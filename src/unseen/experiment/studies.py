@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from unseen.experiment.runner import MAIN, Cell, Experiment
+from unseen.experiment.runner import Cell, Experiment
 from unseen.taep import TAEP
 
 FACTORS: Final = (1.0, 0.1, 0.01, 0.001)
@@ -37,7 +37,6 @@ def rank_cells(experiment: Experiment) -> list[Cell]:
     """
     cells = []
     for cell, result in experiment.of("TAEP")[:1]:
-        assert cell.split_name == MAIN
         n_dims = experiment.data.vectors[result["vectors"]].vectors.shape[1]
         iterations = ITERATIONS if experiment.searched else FEW_ITERATIONS
         for solver, options in (("convex", {}), ("alternating", {"max_iter": iterations})):
