@@ -21,7 +21,7 @@ AT_CAP = 1.0 - 1e-12
 
 
 def polish(rows: Rows, T: NDArray[np.int8], weights: Matrix, K: Matrix, beta: float, psi: Matrix) -> None:
-    """Maximise the dual over the non-zeros of ``psi`` (dense, in place), signs and caps kept.
+    """Maximise the dual over the non-zeros of ``psi`` (dense, in place), within signs and caps.
 
     An active-set loop: a step that meets the boundary stops there, what met it is fixed, and the system is solved
     again. Every step raises the dual. Meant for at most `MAX_FREE` non-zeros, and at least one.

@@ -225,7 +225,7 @@ def _solve_on_working_set(K, h, t, s, v, used, tol, max_steps):
 
 @njit(cache=True)
 def newton_row(K, h, t, s, v, used):
-    """Maximise the dual of the row over its non-zero labels, signs and caps kept; in place, never worse.
+    """Maximise the dual of the row over its non-zero labels, within signs and caps; in place, never worse.
 
     The variables are ``u = t v >= 0``. On a side whose cap binds, one label (the anchor, that of the largest mass)
     takes what the others give: its column is subtracted from theirs, and only bounds are left. An active-set

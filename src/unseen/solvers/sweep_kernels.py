@@ -241,7 +241,7 @@ def squared_lengths(X, scale):
 
 
 def abort(barrier):
-    """Let those who wait go on, and nobody wait any more: a thread will not come."""
+    """Release the threads that wait, now and later: one of them has failed and will not arrive."""
     barrier[ABORTED] = 1
 
 
