@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,8 +68,22 @@ def _statements(tree: ast.AST, *, lazy: bool) -> Iterator[tuple[ast.Import | ast
             yield from _statements(node, lazy=lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
+def _is_implied(start: str, end: str, edges: Collection[tuple[str, str]]) -> bool:
+    """Whether there is a longer way from one package to another."""
+    waiting = [b for a, b in edges if a == start and b not in (end, LAZY)]
+    while waiting:
+        node = waiting.pop()
+        if node == end:
+            return True
+        waiting += [b for a, b in edges if a == node and b != LAZY]
+    return False
+
+
 def draw(path: Path) -> None:
-    """Write the picture: one row per layer, arrows point down, dashed ones are imports inside functions."""
+    """Write the picture: one row per layer, arrows point down, dashed ones are imports inside functions.
+
+    Imports that follow from others are left out: a package that imports `photos` may use all that is below it.
+    """
     import matplotlib
 
     matplotlib.use("svg")
@@ -87,8 +101,10 @@ def draw(path: Path) -> None:
         pair = top(item.importer), top(item.imported)
         if pair[0] != pair[1] and set(pair) <= places.keys():
             edges[pair] = edges.get(pair, True) and item.lazy
-    figure, axes = pyplot.subplots(figsize=(9, 8))
+    figure, axes = pyplot.subplots(figsize=(8, 7))
     for (start, end), lazy in sorted(edges.items()):
+        if LAZY not in (start, end) and _is_implied(start, end, edges):
+            continue
         axes.annotate(
             "", places[end], places[start],
             arrowprops={"arrowstyle": "->", "color": "#94a3b8", "linestyle": "--" if lazy else "-",
