@@ -216,7 +216,7 @@ class Fitted:
         self.neighbors: dict[float, Any] = {}
         X = model._powered(X)
         self.coordinates = model._coordinates(X)
-        self.evidence = model._evidence(X), (model.kept_evidence_, model.kept_odds_)
+        self.evidence = model._evidence(X), (model.sample_evidence_, model.sample_odds_)
 
     def scores(
         self, V, estimates=ESTIMATES, *, steps: int = 3, neighborhood: float = 0.35, temperature: float = 0.7
@@ -240,7 +240,7 @@ class Fitted:
 
     def _alike(self, neighborhood: float):
         if neighborhood not in self.neighbors:
-            kept, n_neighbors = self.model.kept_coordinates_, neighborhood_size(self.shown, neighborhood)
+            kept, n_neighbors = self.model.sample_coordinates_, neighborhood_size(self.shown, neighborhood)
             self.neighbors[neighborhood] = (
                 nearest(self.coordinates, kept, n_neighbors),
                 nearest(kept, kept, n_neighbors, others=True),

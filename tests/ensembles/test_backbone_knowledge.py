@@ -132,11 +132,11 @@ def test_many_labels_at_once_score_as_one_by_one(model, X_test):
     np.testing.assert_allclose(together[:, [0, 255, 256, 599]].T, alone, atol=1e-10)
 
 
-def test_kept_images_do_not_depend_on_the_order_of_all(data, monkeypatch):
-    monkeypatch.setattr(backbone_knowledge, "MOST_KEPT", 50)
-    kept = [fitted(BackboneKnowledge(CLASSES), data, X=data.X_train[::step, 25:]).kept_logits_ for step in (1, -1)]
-    assert kept[0].shape == (50, N_CLASSES)
-    np.testing.assert_array_equal(*kept)
+def test_the_sample_does_not_depend_on_the_order_of_the_images(data, monkeypatch):
+    monkeypatch.setattr(backbone_knowledge, "MOST_SAMPLED", 50)
+    found = [fitted(BackboneKnowledge(CLASSES), data, X=data.X_train[::step, 25:]) for step in (1, -1)]
+    assert found[0].sample_logits_.shape == (50, N_CLASSES)
+    np.testing.assert_array_equal(*(model.sample_logits_ for model in found))
 
 
 def test_logits_beyond_half_precision_leave_no_infinite_scores(data):

@@ -90,9 +90,9 @@ class TestScores:
         assert np.isfinite(alone.decision_function(data.X_test, "all")).all()
 
     def test_neighbours_are_at_most_a_quarter_of_the_images_that_are_kept(self, data, monkeypatch):
-        assert fitted(Consensus(neighborhood=1e3), data).kept_neighbors_.shape == (200, 50)
-        monkeypatch.setattr(consensus, "MOST_KEPT", 100)
-        assert fitted(Consensus(neighborhood=1e3), data).kept_neighbors_.shape == (100, 25)
+        assert fitted(Consensus(neighborhood=1e3), data).sample_neighbors_.shape == (200, 50)
+        monkeypatch.setattr(consensus, "MOST_SAMPLED", 100)
+        assert fitted(Consensus(neighborhood=1e3), data).sample_neighbors_.shape == (100, 25)
 
     def test_labels_are_scored_in_blocks(self, data, monkeypatch):
         model = fitted(Consensus(neighborhood=0.8), data)
@@ -122,15 +122,15 @@ def test_all_but_what_is_constant_for_a_label_is_split_by_the_seen_labels(data, 
         combination = p * similarities / np.linalg.norm(p @ M[:12], axis=1, keepdims=True)
         return z * similarities, combination, z * shares
 
-    kept = estimates(model.kept_evidence_.astype(float), model.kept_odds_.astype(float))
+    kept = estimates(model.sample_evidence_.astype(float), model.sample_odds_.astype(float))
     spreads = [part.sum(axis=1).std() for part in kept]
     before = after = sum(part / spread for part, spread in zip(kept, spreads, strict=True))
     for _ in range(steps):
-        before, after = after, after[model.kept_neighbors_].mean(axis=1)
+        before, after = after, after[model.sample_neighbors_].mean(axis=1)
     X = unit(roots(data.X_test[:5]))
     if steps:
-        cosines = unit(X @ model.directions_ - model.middle_) @ model.kept_coordinates_.T
-        expected = before[np.argsort(-cosines)[:, : model.kept_neighbors_.shape[1]]].mean(axis=1)
+        cosines = unit(X @ model.directions_ - model.middle_) @ model.sample_coordinates_.T
+        expected = before[np.argsort(-cosines)[:, : model.sample_neighbors_.shape[1]]].mean(axis=1)
     else:
         own = estimates(X @ model.mean_weights_ + model.mean_bias_, X @ model.odds_weights_ + model.odds_bias_)
         expected = sum(part / spread for part, spread in zip(own, spreads, strict=True))

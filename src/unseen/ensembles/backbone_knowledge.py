@@ -15,8 +15,8 @@ from unseen.validation import Matrix, check_count, check_flag, check_labels, che
 
 TINY = 1e-12  # evidence for a label that no class is similar to
 FEWEST_CHECKED = 10  # classes: logits of fewer may look like probabilities by chance
-RANK = 64  # of the products of class probabilities that are kept: 128 kB for 1,000 classes
-MOST_KEPT = 512  # training images for the regression: more do not do better
+RANK = 64  # of the products of class probabilities that are stored: 128 kB for 1,000 classes
+MOST_SAMPLED = 512  # training images for the regression: more do not do better
 PENALTY, FEATURE_PENALTY = 0.03, 0.01  # of the regression on logits and on features
 LOWEST = -6e4  # logits further below the largest are infinite in half precision
 LABELS_AT_ONCE = 256  # one row per name of a class makes a tall matrix
@@ -63,7 +63,7 @@ class BackboneKnowledge(ScoredTagger):
     smoothing : float in [0, 1], default=0.5
         Share of the even distribution in the background.
     regression : float in [0, 1], default=0.7
-        With 0 no training images are kept, and a file is smaller by 2 MB for 1,000 classes.
+        With 0 no training images are stored, and a file is smaller by 2 MB for 1,000 classes.
     n_features : int, default=0
         The first so many columns of X are features for the regression; the logits follow. Scale the features of
         several backbones to one length first.
@@ -79,8 +79,8 @@ class BackboneKnowledge(ScoredTagger):
         the names of each class.
     background_, shown_, companions_ : ndarray
         The background at each T, the means of p_k, and F with ``F F^T`` nearest to those of ``p_k p_l``.
-    kept_logits_, smoother_, middle_ : ndarray
-        ``f_c(x) = (z(x) - middle_) smoother_^T (e(kept, c) - mean) + mean``, with z(x) logits or features.
+    sample_logits_, smoother_, middle_ : ndarray
+        ``f_c(x) = (z(x) - middle_) smoother_^T (e(sample, c) - mean) + mean``, with z(x) logits or features.
 
     Examples
     --------
@@ -234,29 +234,29 @@ class BackboneKnowledge(ScoredTagger):
         self._learn_regression(problem.X if self.regression_ else problem.X[:0])
 
     def _learn_regression(self, X: Any) -> None:
-        """Keep some images, in even steps from the most common to the rarest, and prepare the regression."""
+        """Sample images in even steps from the most common to the rarest, and prepare the regression."""
         from scipy.linalg import cho_factor, cho_solve
 
-        self.kept_logits_, self.smoother_, self.middle_ = np.empty((0, len(self.class_names_))), np.empty(0), 0.0
+        self.sample_logits_, self.smoother_, self.middle_ = np.empty((0, len(self.class_names_))), np.empty(0), 0.0
         if not X.shape[0]:
             return
         common = sum(self._appearance(chunk).sum(axis=0) for _, chunk in scaled_chunks(X, normalize=False))
         chunks = (self._appearance(chunk) for _, chunk in scaled_chunks(X, normalize=False))
         similarity = np.concatenate([chunk @ common for chunk in chunks])
-        kept = scaled(X[even_steps(np.argsort(-similarity, kind="stable"), MOST_KEPT)], normalize=False)
-        z = self._appearance(kept)
+        sample = scaled(X[even_steps(np.argsort(-similarity, kind="stable"), MOST_SAMPLED)], normalize=False)
+        z = self._appearance(sample)
         self.middle_ = z.mean(axis=0)
         z -= self.middle_
         gram = z @ z.T
         gram[np.diag_indices_from(gram)] += (FEATURE_PENALTY if self.n_features_ else PENALTY) * len(z)
         self.smoother_ = cho_solve(cho_factor(gram, lower=True), z).astype(np.float16, order="C")
-        logits = kept[:, self.n_features_ :]
-        self.kept_logits_ = np.maximum(logits - logits.max(axis=1, keepdims=True), LOWEST).astype(np.float16)
+        logits = sample[:, self.n_features_ :]
+        self.sample_logits_ = np.maximum(logits - logits.max(axis=1, keepdims=True), LOWEST).astype(np.float16)
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         affinities, n_classes = self._affinities(M), len(self.class_names_)
-        kept = self._evidence(self.kept_logits_.astype(np.float64), affinities)
-        level, found = kept.mean(axis=0) if len(kept) else 0.0, []
+        sample = self._evidence(self.sample_logits_.astype(np.float64), affinities)
+        level, found = sample.mean(axis=0) if len(sample) else 0.0, []
         for _, chunk in scaled_chunks(X, normalize=False):
             logits = chunk[:, self.n_features_ :]
             if (
@@ -269,9 +269,9 @@ class BackboneKnowledge(ScoredTagger):
                     "X: its rows are probabilities. Pass the logits of the backbone, or np.log(X + 1e-12)."
                 )
             scores = self._evidence(logits, affinities)
-            if len(kept):
+            if len(sample):
                 alike = (self._appearance(chunk) - self.middle_) @ self.smoother_.T.astype(np.float64)
-                scores = (1.0 - self.regression_) * scores + self.regression_ * (alike @ (kept - level) + level)
+                scores = (1.0 - self.regression_) * scores + self.regression_ * (alike @ (sample - level) + level)
             found.append(scores)
         return np.vstack(found)
 

@@ -17,10 +17,10 @@ from unseen.validation import Matrix, check_count, check_number
 
 Floats = NDArray[np.floating[Any]]
 
-MOST_KEPT = 4000  # training images whose evidence is kept, to standardise labels asked for later
+MOST_SAMPLED = 4000  # training images whose evidence is stored, to standardise labels asked for later
 MOST_DIRECTIONS = 128  # of the features, to find neighbours
 FEWEST_NEIGHBORS = 5  # the mean over fewer is worse than the image itself
-LABELS_AT_ONCE = 500  # what is computed of the kept images takes memory for each label
+LABELS_AT_ONCE = 500  # what is computed of the sample takes memory for each label
 TEMPERATURE = 0.1  # of the weights of labels without relations, the default of `COSTA`
 CONSTANT = 1e-10  # a standard deviation below this share of the largest value is rounding
 
@@ -115,7 +115,7 @@ class Consensus(ScoredTagger):
     ----------
     mean_weights_, mean_bias_, odds_weights_, odds_bias_ : ndarray
         ``z(x) = x mean_weights_ + mean_bias_``, and the same for the log-odds of the classifiers.
-    kept_evidence_, kept_odds_, kept_coordinates_, kept_neighbors_ : ndarray
+    sample_evidence_, sample_odds_, sample_coordinates_, sample_neighbors_ : ndarray
         z, log-odds, coordinates (along ``directions_``, from ``middle_``) and neighbours of up to 4000 training
         images, from which the spread and the crowding of any label follow.
     shares_ : ndarray of shape (n_seen + n_unseen, n_seen)
@@ -158,8 +158,8 @@ class Consensus(ScoredTagger):
         self.odds_weights_, self.odds_bias_ = linear.logistic_regression(X, T, 1.0, normalize=self.normalize_)
         z, odds = self._evidence(X)
         # From the least to the most evidence, so that neither chance nor the order of the images decides.
-        rows = linear.even_steps(np.lexsort([odds.sum(axis=1), z.sum(axis=1)]), MOST_KEPT)
-        self.kept_evidence_, self.kept_odds_ = z[rows].astype(np.float32), odds[rows].astype(np.float32)
+        rows = linear.even_steps(np.lexsort([odds.sum(axis=1), z.sum(axis=1)]), MOST_SAMPLED)
+        self.sample_evidence_, self.sample_odds_ = z[rows].astype(np.float32), odds[rows].astype(np.float32)
         n_neighbors = neighborhood_size(T[rows] == 1, neighborhood)
         if n_neighbors < FEWEST_NEIGHBORS:
             self.steps_ = 0
@@ -176,8 +176,8 @@ class Consensus(ScoredTagger):
         _, _, across = randomized_svd(images.astype(np.float32), n_directions, n_iter=4, random_state=0)
         self.directions_ = np.ascontiguousarray(across.T, dtype=np.float32)
         self.middle_ = (images @ self.directions_).mean(axis=0)
-        self.kept_coordinates_ = self._coordinates(X)
-        self.kept_neighbors_ = nearest(self.kept_coordinates_, self.kept_coordinates_, n_neighbors, others=True)
+        self.sample_coordinates_ = coordinates = self._coordinates(X)
+        self.sample_neighbors_ = nearest(coordinates, coordinates, n_neighbors, others=True)
 
     def _powered(self, X: Any) -> Any:
         return linear.signed_power(X, self.power_, normalize=self.normalize_)
@@ -199,22 +199,22 @@ class Consensus(ScoredTagger):
 
     def _block_scores(self, images: Any, M: Matrix) -> Matrix:
         """Scores of labels, from the neighbours of images or from the images' own evidence."""
-        factors, kept, height, level = self._scale(M)
-        total = images @ kept if self.steps_ else add(self._estimates(images[0], images[1], M), factors)
+        factors, sample, height, level = self._scale(M)
+        total = images @ sample if self.steps_ else add(self._estimates(images[0], images[1], M), factors)
         return np.asarray(height * total - level)
 
     def _scale(self, M: Matrix) -> tuple[Matrix, Matrix, Matrix, Matrix]:
-        """Factors of the estimates, ``u_{steps - 1}`` of the kept images, factors of ``u_steps``, crowding."""
-        estimates = self._estimates(self.kept_evidence_, self.kept_odds_, M)
+        """Factors of the estimates, ``u_{steps - 1}`` of the sample, factors of ``u_steps``, crowding."""
+        estimates = self._estimates(self.sample_evidence_, self.sample_odds_, M)
         factors = np.array([inverse_spread(estimate) for estimate in estimates])
-        kept = total = add(estimates, factors)
+        sample = total = add(estimates, factors)
         for _ in range(self.steps_):
-            kept, total = total, means_over(self.kept_neighbors_, len(total)) @ total
+            sample, total = total, means_over(self.sample_neighbors_, len(total)) @ total
         height = inverse_spread(total)
         total = height * total
         highest = total.max(axis=0)
         crowding = np.exp((total - highest) / self.temperature_).mean(axis=0)
-        return factors, kept, height, highest + self.temperature_ * np.log(crowding)
+        return factors, sample, height, highest + self.temperature_ * np.log(crowding)
 
     def _estimates(self, z: Floats, odds: Floats, M: Matrix) -> tuple[Matrix, ...]:
         """Similarity, combination and co-occurrence, not yet standardised."""
@@ -227,9 +227,9 @@ class Consensus(ScoredTagger):
         return linear.with_known_rows(shares, M, self.embedded_, self.shares_)
 
     def _neighbors(self, X: Any) -> sp.csr_array:
-        """Matrix that takes values of the kept images to their means over the neighbours of images."""
-        places = nearest(self._coordinates(X), self.kept_coordinates_, self.kept_neighbors_.shape[1])
-        return means_over(places, len(self.kept_coordinates_))
+        """Matrix that takes values of the sample to their means over the neighbours of images."""
+        places = nearest(self._coordinates(X), self.sample_coordinates_, self.sample_neighbors_.shape[1])
+        return means_over(places, len(self.sample_coordinates_))
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
         score, X = self._scores(X, M)[0, 0], self._powered(X)
@@ -237,10 +237,11 @@ class Consensus(ScoredTagger):
         if self.steps_:
             images = self._neighbors(X)
             for _ in range(self.steps_ - 1):
-                images = images @ means_over(self.kept_neighbors_, images.shape[1])
-            parts = height * (images @ self._estimate_parts(self.kept_evidence_, self.kept_odds_, M, factors))[0]
+                images = images @ means_over(self.sample_neighbors_, images.shape[1])
+            parts = (images @ self._estimate_parts(self.sample_evidence_, self.sample_odds_, M, factors))[0]
         else:
-            parts = height * self._estimate_parts(*self._evidence(X), M, factors)[0]
+            parts = self._estimate_parts(*self._evidence(X), M, factors)[0]
+        parts = height * parts
         return np.asarray(parts + (score - parts.sum()) / len(parts))
 
     def _estimate_parts(self, z: Floats, odds: Floats, M: Matrix, factors: Matrix) -> Matrix:
@@ -281,12 +282,12 @@ def neighborhood_size(shown: NDArray[np.bool_], neighborhood: float) -> int:
 
 
 def nearest(
-    images: NDArray[np.float32], kept: NDArray[np.float32], n_neighbors: int, *, others: bool = False
+    images: NDArray[np.float32], sample: NDArray[np.float32], n_neighbors: int, *, others: bool = False
 ) -> NDArray[np.int32]:
-    """Places of the nearest kept images of each image by cosine, in no order; ``others`` excludes itself."""
+    """Places of the nearest images of the sample by cosine, in no order; ``others`` excludes itself."""
     found = np.empty((len(images), n_neighbors), dtype=np.int32)
-    for start in range(0, len(images) if n_neighbors else 0, 1024):
-        cosines = images[start : start + 1024] @ kept.T
+    for start in range(0, len(images), 1024):
+        cosines = images[start : start + 1024] @ sample.T
         if others:
             rows = np.arange(len(cosines))
             cosines[rows, start + rows] = -np.inf
@@ -295,7 +296,7 @@ def nearest(
 
 
 def means_over(places: NDArray[np.int32], n_kept: int) -> sp.csr_array:
-    """Matrix whose product with values of the kept images is their mean at the places of each row."""
+    """Matrix whose product with values of the sample is their mean at the places of each row."""
     n_images, n_neighbors = places.shape
     starts = np.arange(0, n_images * n_neighbors + 1, n_neighbors)
     return sp.csr_array(
