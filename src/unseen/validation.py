@@ -252,10 +252,10 @@ def axis_names(axis: Any, argument: str) -> tuple[str, ...] | None:
     return check_names(axis, argument) if any(isinstance(name, str) for name in axis) else None
 
 
-def check_names(names: Iterable[Any], argument: str) -> tuple[str, ...]:
-    """``names`` as a tuple of at least one unique, non-empty string."""
-    if isinstance(names, str):
-        raise ValueError(f"{argument}: the single string {names!r} was given. Pass a list, [{names!r}].")
+def check_names(names: Iterable[Any], argument: str, *, unique: bool = True) -> tuple[str, ...]:
+    """``names`` as a tuple of at least one non-empty string, each only once if they are to be unique."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise ValueError(f"{argument}: {names!r} was given. Pass a list of names, such as ['dog', 'cat'].")
     given = tuple(names)
     if not given:
         raise ValueError(f"{argument}: no label was given. Pass at least one.")
@@ -265,7 +265,7 @@ def check_names(names: Iterable[Any], argument: str) -> tuple[str, ...]:
     # str() turns numpy's strings into plain ones, which print and serialise as expected.
     checked = tuple(str(name).strip() for name in given)
     repeated = [name for name, count in Counter(checked).items() if count > 1]
-    if repeated:
+    if repeated and unique:
         raise ValueError(f"{argument}: {listed(repeated)} given more than once. Give every label its own name.")
     return checked
 

@@ -89,6 +89,9 @@ def test_an_explanation_lists_parts_that_sum_to_the_score(tmp_path):
         assert kind in out
         assert " class " in out
     assert "<svg" in (tmp_path / "p.html").read_text()
+    done = run("explain", photo, "-w", "Crimson, crimson; Crimson", "-m", model)
+    assert "'crimson' is the same label as 'Crimson'" in done.stderr
+    assert done.stdout.count("\noffset") == 1
 
 
 def test_fit_tells_what_it_learned_and_what_to_do_next(tmp_path):

@@ -69,7 +69,7 @@ def test_tag_sets_are_counted_and_labels_without_hits_reported(tmp_path):
 
 
 def test_bad_sources_are_named(counts):
-    for sources in ([], "nowhere.csv", "wordnet=heavy", "wordnet=-1", ["wordnet=0"]):
+    for sources in ([], None, "nowhere.csv", "wordnet=heavy", "wordnet=-1", ["wordnet=0"]):
         with pytest.raises(ValueError, match=r"^sources: "):
             relate(LABELS, sources)
     with pytest.raises(ValueError, match=r"^sources: .*'sofa'"):

@@ -68,13 +68,14 @@ def test_spellings_of_one_word_are_one_label(model):
     with pytest.warns(UserWarning, match="'red'"):
         ((_, (large,), _),) = model.tag([photo], ["RED", "red"])
     assert (large.name, large.score) == ("RED", small.score)
+    assert next(model.tag(photo, ["red", "red"])).tags == (small,)
 
 
 def test_everyday_words_are_those_that_the_source_knows(model):
     assert set(best(model, world() / "photos" / "000.jpg", top=99)) == {"red", "green", "blue"}
 
 
-@pytest.mark.parametrize("words", [[], "red", ["qwrtz"], [""]])
+@pytest.mark.parametrize("words", [[], "red", ["qwrtz"], [""], None])
 def test_bad_words_are_refused(model, words):
     with pytest.raises(ValueError, match=r"^(words|names): "):
         model.tag(world() / "photos", words)

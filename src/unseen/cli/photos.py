@@ -92,7 +92,8 @@ def explain(
         from unseen.photos.tagger import PhotoTagger, thumbnail
 
         tagger = PhotoTagger.load(model)
-        found = [tagger.explain(photo, word, by) for word in read_words(words, "--words")]
+        asked = tagger.label_vectors(read_words(words, "--words"))  # spellings of one word are merged
+        found = [tagger.explain(photo, word, by) for word in asked]
         tables = [_parts_table(why, top) for why in found]
         for table in tables:
             print_table(table)
@@ -124,10 +125,8 @@ def features(
             made = extract_features(
                 sources, output, backbone, batch=batch, jobs=jobs, strict=strict, only=only, progress=step
             )
-        seconds = time.monotonic() - started
-        say(
-            f"{output}: {counted(made.X.shape[1], 'feature')} of {counted(len(made), 'image')}, {seconds:.1f} s.",
-        )
+        what = f"{counted(made.X.shape[1], 'feature')} of {counted(len(made), 'image')}"
+        say(f"{output}: {what}, {time.monotonic() - started:.1f} s.")
         if made.problems:
             say(f"{counted(len(made.problems), 'file')} could not be read:")
         for path, reason in made.problems[:_MOST_LISTED]:

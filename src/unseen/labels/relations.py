@@ -60,7 +60,7 @@ def relate(
            [0.08, 0.06, 1.  ]])
     """
     names = check_names(names, "names")
-    given = [sources] if isinstance(sources, str | Path) else list(sources)
+    given = [sources] if isinstance(sources, str | Path) else list(sources or ())
     parts = [(*_from_source(names, bare, senses), weight) for bare, weight in map(_split_weight, map(str, given))]
     total = sum(weight for _, _, weight in parts)
     if not total > 0.0 or min(weight for _, _, weight in parts) < 0.0:

@@ -205,7 +205,7 @@ class PhotoTagger:
         if isinstance(words, str) and words == "everyday":
             asked: Sequence[str] = [*names, *(word for word in everyday_labels() if label_key(word) not in fitted)]
         else:
-            asked, notes = merge_names(check_names(words, "words"))
+            asked, notes = merge_names(check_names(words, "words", unique=False))
             for note in notes:
                 warnings.warn(f"words: {note}", stacklevel=2)
         others = [word for word in asked if label_key(word) not in fitted]
