@@ -38,6 +38,8 @@ def test_names_are_resolved_by_the_documented_rules(rule, names):
 
 def test_a_name_of_the_table_goes_before_every_rule_and_a_joined_form_must_be_common():
     assert resolve("hair drier", {"hair": 0, "dryer": 1, "hair drier": 2}).words == ("hair drier",)
+    assert resolve("Hair drier", {"hair": 0, "dryer": 1, "hair drier": 2}).words == ("hair drier",)
+    assert resolve("hair drier", {"hair": 0, "dryer": 1, "hair_drier": 2}).words == ("hair_drier",)
     assert resolve("hot dog", {"hot": 1, "dog": 2, "hotdog": 149_999}).words == ("hotdog",)
     assert resolve("hot dog", {"hot": 1, "dog": 2, "hotdog": 150_000}).words == ("hot", "dog")
 

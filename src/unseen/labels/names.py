@@ -2,7 +2,7 @@
 
 A name is looked up in a table by the first of these rules that succeeds:
 
-1. ``exact``: the table has the name as it is written.
+1. ``exact``: the table has the name as it is written; "hair drier" also as "hair_drier".
 2. ``data set``: a name that a data set glues together ("diningtable") is read as the phrase it stands for, and
    then as below.
 3. ``case``: in lower case, capitalised, or in capitals.
@@ -53,8 +53,6 @@ storey story, sulphur sulfur, theatre theater, traveller traveler, tyre tire, va
 whisky whiskey, woollen woolen, yoghurt yogurt, motorbike motorcycle, drier dryer
 """
 _COMMON = 150_000
-
-
 _PAIRS = [pair.split() for pair in _BRITISH_AMERICAN.replace("\n", " ").split(",")]
 _SPELLINGS = dict(_PAIRS) | {american: british for british, american in _PAIRS}
 
@@ -92,11 +90,6 @@ def label_key(name: str) -> str:
 def merge_names(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Keep the first of the names that mean the same label, by `label_key`.
 
-    Parameters
-    ----------
-    names : iterable of str
-        Names of labels.
-
     Returns
     -------
     names : tuple of str
@@ -127,14 +120,14 @@ def everyday_labels() -> tuple[str, ...]:
 def candidate_words(name: str) -> set[str]:
     """Every word of a table that `resolve_name` may look for."""
     _, text, parts = _read(name)
-    words = {name, *_joined_forms(parts)} | {word for _, word in _whole_forms(text, parts)}
+    words = {*_written(name), *_joined_forms(parts)} | {word for _, word in _whole_forms(text, parts)}
     return words | {word for part in parts for _, word in _forms(part)}
 
 
 def resolve_name(name: str, ranks: Mapping[str, int]) -> Resolution:
     """Words of a table that stand for a name, by the rules above; `ranks` are the places of those that it has."""
-    if name in ranks:
-        return Resolution(name, (name,), "exact")
+    if written := [word for word in _written(name) if word in ranks]:
+        return Resolution(name, (written[0],), "exact")
     rule, text, parts = _read(name)
     for form_rule, form in _whole_forms(text, parts):
         if form in ranks:
@@ -147,6 +140,12 @@ def resolve_name(name: str, ranks: Mapping[str, int]) -> Resolution:
     words = tuple(word for part in content if (word := found[part]) is not None)
     unknown = tuple(part for part in content if found[part] is None)
     return Resolution(name, words, "mean" if unknown else rule or "words", unknown)
+
+
+def _written(name: str) -> list[str]:
+    """A name as it is written; one of a data set also in small letters, with spaces, _ or -."""
+    words = re.split(r"[\s_-]+", name.strip().lower())
+    return [name, *(joint.join(words) for joint in " _-" if " ".join(words) in DATA_SET_NAMES)]
 
 
 def _read(name: str) -> tuple[str | None, str, list[str]]:
