@@ -108,6 +108,9 @@ def test_a_table_is_scanned_once_for_a_list_of_names_and_again_when_it_changes(t
     with monkeypatch.context() as patch:
         patch.setattr(module, "_read_text", None)
         assert look_up(names, path, missing="mean").resolved == first.resolved
+        patch.setattr(module, "candidate_words", lambda name: {name, name.upper()})  # other rules
+        with pytest.raises(TypeError):  # the table is read again
+            look_up(names, path, missing="mean")
     (kept,) = cache.rglob("*.npz")
     kept.write_bytes(kept.read_bytes()[:50])  # damaged: made again
     np.testing.assert_array_equal(look_up(names, path, missing="mean").vectors, first.vectors)

@@ -173,12 +173,13 @@ def _find_names(
     names: Sequence[str], table: str, version: str, read: Callable[[], Rows]
 ) -> tuple[tuple[Resolution, ...], Matrix]:
     """What stands for each name, and its vector: from the cache, or else by one scan of the table."""
-    path = cache_dir("word-vectors") / f"{_digest(version, *names)}.npz"
+    wanted = {word.encode() for name in names for word in candidate_words(name)}
+    # With the words looked for: an entry of other rules is not used.
+    path = cache_dir("word-vectors") / f"{_digest(version, *names, sorted(wanted))}.npz"
     stored, vectors = _read_arrays(path, "resolved", "vectors")
     if len(stored) == len(names):
         parts = map(json.loads, stored.tolist())
         return tuple(Resolution(name, tuple(words), rule, tuple(x)) for name, words, rule, x in parts), vectors
-    wanted = {word.encode() for name in names for word in candidate_words(name)}
     ranks: dict[str, int] = {}
     found: dict[str, Matrix] = {}
     first: list[Matrix] = []
