@@ -1,1 +1,1 @@
-"""Benchmarks: one question a file; each prints a table with a ratio."""
+"""Benchmarks: one question per file; each prints a table with a ratio."""

@@ -1,4 +1,4 @@
-"""Plain rivals of the dual solver, for `benchmarks.certified_time`: compiled BCFW, and QP solvers a row."""
+"""Alternatives to the dual solver, for `benchmarks.certified_time`: compiled BCFW, and QP solvers per row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the speed benchmarks share: timing of several contenders by turns, tables of ratios, JSON files."""
+"""Shared by the speed benchmarks: timing several contenders in turn, tables of ratios, JSON files."""
 
 from __future__ import annotations
 

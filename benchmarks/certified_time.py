@@ -7,7 +7,7 @@ One projection, all contenders in one process on one thread, each a median of se
 for each row (daqp, quadprog), block-coordinate Frank-Wolfe in compiled code, Adam on the primal in torch, which
 stops at the objective that we reached (the best of several learning rates, its evaluations not counted), and
 the whole dual handed to Clarabel and PIQP, at ``--whole`` images. A rival that needs more than ``--limit`` seconds
-is stopped: its ratio is then a lower bound. The last table says where the time of a row goes.
+is stopped: its ratio is then a lower bound. The last table shows where the time of a row goes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     OPENBLAS_NUM_THREADS=1 python -m benchmarks.dask_rounds
 
 One max-margin problem (a fixed projection) is solved to the same certified gap by the local solver, on one thread,
-and by CoCoA+ on a LocalCluster of two processes. Bytes are what the workers say they received. The second table is
+and by CoCoA+ on a LocalCluster of two processes. Bytes are as reported by the workers. The second table is
 the cost of what a worker does in a round, and of the factor of the label kernel, which the client makes once an
 iteration over projections: docs/scale.md makes its plans from them.
 """

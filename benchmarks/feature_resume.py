@@ -1,4 +1,4 @@
-"""Does `unseen features` go on where it was killed, to the same bits, and in flat memory?
+"""Does `unseen features` continue where it was killed, to the same bits, and in flat memory?
 
     python -m benchmarks.feature_resume [--images 20000] [--backbone tiny|efficientnet-lite0]
 

@@ -1,9 +1,9 @@
-"""How near does `extract_features` come to ONNX Runtime alone, which gets ready arrays and reads no file?
+"""How close does `extract_features` come to ONNX Runtime alone, which gets ready arrays and reads no file?
 
     python -m benchmarks.feature_throughput
 
 Needs the extra ``images``. Both sides use all cores and the same network (EfficientNet-Lite0) in one process and
-take turns; medians over the rounds. The bare loop is the faster of two: a thread a core with one image a call, or
+take turns; medians over rounds. The bare loop is the faster of: one thread per core with one image per call, or
 one thread that gives batches of 16 to a session of as many threads. Then, on one thread, where the time of an
 image goes (processor time, so that other programs do not count).
 """

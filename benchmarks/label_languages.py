@@ -1,11 +1,11 @@
-"""Does the same label rank photos alike in five languages? Rank correlations over the 200 sample images.
+"""Does the same label rank photos similarly in five languages? Rank correlations over the 200 sample images.
 
     python -m benchmarks.label_languages --data DIR
 
 Needs the folder of `benchmarks.voc2007` with ``voc2007_efficientnet_lite0.npz`` and ``VOCdevkit-sample``, and the
 extra ``words``. TAEP learns the ten seen classes of VOC2007 trainval (sample images left out) under their English
 names, label vectors from the multilingual Universal Sentence Encoder; then the sample images are ranked by labels
-in Spanish, German, French and Chinese that it has never met.
+in Spanish, German, French and Chinese that it has never seen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What does it cost to look 1,000 labels up, at first and again, and to count the tags of a million photos?
+"""What does it cost to look up 1,000 labels, the first time and again, and to count the tags of a million photos?
 
     python -m benchmarks.label_lookup
 

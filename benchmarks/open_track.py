@@ -1,4 +1,4 @@
-"""What is each part of the open track worth on VOC2007? ImageNet classes may speak too; held-out labels judge.
+"""What is each part of the open track worth on VOC2007? ImageNet classes are allowed; held-out labels decide.
 
     python -m benchmarks.open_track --data DIR [--vectors "use:a picture of a {}"] [--folds 6]
 

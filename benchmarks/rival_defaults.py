@@ -1,4 +1,4 @@
-"""Which defaults suit the rivals? Held-out *seen* labels only; no test image and no unseen label is read.
+"""Which defaults suit the baselines? Held-out *seen* labels only; no test image and no unseen label is read.
 
     python -m benchmarks.rival_defaults --data DIR [--splits 5] [--only LatEm,DeViSE]
 

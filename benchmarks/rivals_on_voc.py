@@ -1,4 +1,4 @@
-"""How do the rivals do on real photos, beside TAEP and beside the paper? VOC2007, parameters by class-holdout.
+"""How do the baselines do on real photos, beside TAEP and beside the paper? VOC2007, parameters by class-holdout.
 
     python -m benchmarks.rivals_on_voc --data DIR [--features resnet50] [--splits 2] [--only TAEP,DMP]
 

@@ -3,7 +3,7 @@
     python -m benchmarks.scale --data DIR [--images 161789] [--memory low] [--n-jobs 2]
 
 The labels are the 925 seen and 81 unseen ones of NUS-WIDE with their GloVe vectors (``nuswide_glove6B_300d.npz``
-in the folder); features and annotations are generated, about 2.4 labels an image, and kept as float32 in a file.
+in the folder); features and annotations are generated, about 2.4 labels per image, and kept as float32 in a file.
 With ``--growth`` smaller problems are fitted too, for the exponents of the cost of a pass.
 """
 

@@ -1,7 +1,7 @@
 """PASCAL VOC2007 as features and labels, for the benchmarks.
 
 The folder holds ``voc2007_<features>.npz`` (arrays ``features`` and ``image_id``), ``voc2007_labels.csv``
-(image_id, split, ..., a column a class; the same images in the same order) and ``voc20_glove6B_300d.csv`` (name,
+(image_id, split, ..., one column per class; same images, same order) and ``voc20_glove6B_300d.csv`` (name,
 numbers).
 """
 

@@ -1,4 +1,4 @@
-"""Multi-label zero-shot learning: tag images with labels that nobody ever annotated."""
+"""Multi-label zero-shot learning: tag images with labels that were never annotated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m unseen` is the command `unseen`."""
+"""Run the `unseen` command with `python -m unseen`."""
 
 from unseen.cli import app
 

@@ -1,4 +1,4 @@
-"""ZeroShotTagger: what every method of this library can do, whatever it learns."""
+"""ZeroShotTagger: the interface that every method of this library shares."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from unseen.validation import (
     which_vectors,
 )
 
-SAME = 1e-5  # of the largest entry of a vector: what may differ between two calls of an encoder
+SAME = 1e-5  # tolerance between two calls of an encoder, relative to the largest entry of a vector
 
 
 class Tag(NamedTuple):
@@ -45,7 +45,7 @@ class Tag(NamedTuple):
 
 
 class TrainingProblem(NamedTuple):
-    """What a method learns from: validated images, targets and embedded label vectors."""
+    """Training data of a method: validated images, targets and embedded label vectors."""
 
     X: Any
     T: Targets
@@ -56,16 +56,16 @@ class TrainingProblem(NamedTuple):
 
 
 class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
-    """Base of the estimators: scores for any label that has a vector, seen in training or not.
+    """Base class of the estimators: scores for any label that has a vector, seen in training or not.
 
-    A subclass implements ``_fit(problem)`` and ``_margin_scores(X, M)``, ``_thresholds(X)`` if it learns a
-    threshold of its own, and ``_seen_parts(X, M)`` (or ``_parts``) if it can explain its scores; it has the
+    A subclass implements ``_fit(problem)`` and ``_margin_scores(X, M)``, ``_thresholds(X)`` if it learns its
+    own threshold, and ``_seen_parts(X, M)`` (or ``_parts``) if it can explain its scores; it has the
     parameters ``normalize`` and ``center``.
     """
 
     normalize: bool
     center: bool
-    _not_for_scores: tuple[str, ...] = ()  # learned attributes of the size of the training set
+    _not_for_scores: tuple[str, ...] = ()  # learned attributes as large as the training set
 
     def fit(self, X: Any, Y: Any, seen: Any = None, unseen: Any = None, relations: Any = None) -> Self:
         """Learn from annotated images.
@@ -73,9 +73,9 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_images, n_features)
-            Features; float32 and float64 are used as they are, also memory-mapped.
+            Features; float32 and float64 are used as given, including memory-mapped arrays.
         Y : array-like of shape (n_images, n_seen), lists of tags, or vector of classes
-            1 = the image shows the label, 0 = it does not, NaN = unknown: such an entry takes part in neither side
+            1 = the image shows the label, 0 = it does not, NaN = unknown: the entry is left out of both sides
             of the loss. Lists of tags, ``[["dog", "sofa"], [], ["cat"]]``, become columns in the order of
             ``seen``, or sorted without it. A vector of class names is read as one label per image.
         seen : labels, optional
@@ -83,15 +83,15 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
             LabelSpace, a data frame indexed by name, or a mapping of names to vectors. Without it every label is
             a dimension of its own and only seen labels can be predicted.
         unseen : labels, optional
-            Labels to transfer to, as far as they are known now; any others can be asked for later.
+            Labels to transfer to, if already known; any others can be scored later.
         relations : array-like of shape (n_seen + n_unseen, n_seen + n_unseen), optional
-            Symmetric, non-negative similarities between labels, the seen ones first. Those that carry names, a
-            data frame or what `unseen.relate` returns, may have any order.
+            Symmetric, non-negative similarities between labels, seen ones first. With names (a data frame, or
+            the result of `unseen.relate`) they may be in any order.
 
         Returns
         -------
         self
-            A fit that fails or is interrupted leaves the earlier fit as it was.
+            A fit that fails or is interrupted leaves the earlier fit unchanged.
         """
         return self._fit_or_restore(X, Y, seen, unseen, relations)
 
@@ -102,8 +102,8 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         ----------
         X : array-like or CSR matrix of shape (n_images, n_features)
         labels : labels, default="seen"
-            What to score: names known from `fit`, any label vectors (of labels absent at `fit` too), or one of
-            the words "seen", "unseen", "all". A label's scores do not depend on the other labels asked for.
+            Labels to score: names known from `fit`, any label vectors (even of labels absent at `fit`), or one of
+            the words "seen", "unseen", "all". A label's scores do not depend on the other labels requested.
 
         Returns
         -------
@@ -118,7 +118,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         return scores.ravel() if is_binary and _are_seen(labels) else scores
 
     def threshold(self, X: Any) -> Matrix:
-        """Score ``F(x, 0)`` that a label must exceed on each image; `decision_function` has it subtracted.
+        """Score ``F(x, 0)`` that a label must exceed on each image; `decision_function` subtracts it.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         return self._thresholds(self._check_images(X))
 
     def predict(self, X: Any, labels: Any = "seen", top: int | None = None) -> NDArray[Any]:
-        """Labels above each image's own threshold, or its ``top`` best ones.
+        """Labels above each image's own threshold, or its ``top`` best labels.
 
         Parameters
         ----------
@@ -193,14 +193,14 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         label : str or array-like of shape (n_dims,)
             A name known from `fit`, or a vector.
         labels : labels, default="all"
-            Among which to look, as in `decision_function`.
+            Candidates, as in `decision_function`.
         top : int, default=5
             How many.
 
         Returns
         -------
         list of Tag
-            Pairs (name, cosine similarity), the most similar first, the label itself left out.
+            Pairs (name, cosine similarity), most similar first, excluding the label itself.
         """
         check_is_fitted(self)
         top = check_count(top, "top")
@@ -250,12 +250,12 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         return float(np.mean(precisions))
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to a safetensors file (whole or not at all).
+        """Write the fitted model to a safetensors file (atomically).
 
         Parameters
         ----------
         path : str or Path
-            Where to; an existing file is replaced.
+            Output file; an existing file is replaced.
         """
         check_is_fitted(self)
         model_file.save(self, path)
@@ -285,12 +285,12 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         return M
 
     def _parts(self, X: Any, M: Matrix) -> list[Part]:
-        """What adds up to the margin score of image X for label M, but for an offset."""
+        """Parts that sum to the margin score of image X for label M, up to an offset."""
         names, values = self.label_names_[: self.n_seen_], self._seen_parts(X, M).tolist()
         return [Part("label", name, value) for name, value in zip(names, values, strict=True)]
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
-        """One part for each seen label; they sum to the margin score of image X for label M plus the threshold."""
+        """One part per seen label; they sum to the margin score of image X for label M plus the threshold."""
         raise ValueError(f"explain: the scores of {type(self).__name__} are not sums over seen labels.")
 
     def _saved_params(self) -> dict[str, Any]:
@@ -304,7 +304,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         return tags
 
     def _fit_or_restore(self, *given: Any) -> Self:
-        """Fit; half of an old model and half of a new one would give wrong scores without a word."""
+        """Fit, restoring the old model on failure: a half-updated one would silently give wrong scores."""
         before = dict(vars(self))
         try:
             self._fit(self._check_problem(*given))
@@ -316,7 +316,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
     def _check_problem(
         self, X: Any, Y: Any, seen: Any, unseen: Any, relations: Any, sample_weight: Any = None
     ) -> TrainingProblem:
-        """Validate all that was given to `fit`, and learn the classes and the labels."""
+        """Validate the arguments of `fit`, and learn the classes and the labels."""
         self.normalize_ = check_flag(self.normalize, "normalize")
         tags = None
         if are_tag_lists(Y):
@@ -344,7 +344,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         from unseen.cluster.score import over_partitions
 
         check_is_fitted(self)
-        scorer = copy(self)  # which is sent to the workers
+        scorer = copy(self)  # the copy is sent to the workers
         for name in self._not_for_scores:
             scorer.__dict__.pop(name, None)
         return over_partitions(scorer, method, X, **options)
@@ -359,7 +359,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         return X
 
     def _set_labels(self, n_seen: int, names: tuple[str, ...] | None, seen: Any, unseen: Any) -> None:
-        """Learn the names and vectors of the labels, the seen ones first, and the centre of the vectors."""
+        """Learn the names and vectors of the labels, seen ones first, and the centre of the vectors."""
         if seen is None and unseen is not None:
             raise ValueError("unseen: unseen labels need vectors of the seen ones. Pass seen as well.")
         given = Labels(names, np.eye(n_seen)) if seen is None else check_labels(seen, "seen")
@@ -372,7 +372,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         n_dims = given.vectors.shape[1]
         others = Labels((), np.empty((0, n_dims))) if unseen is None else check_labels(unseen, "unseen")
         if others.vectors.shape[1] != n_dims:
-            raise ValueError(f"unseen: {others.vectors.shape[1]} dimensions, but those of seen have {n_dims}.")
+            raise ValueError(f"unseen: {others.vectors.shape[1]} dimensions, but the seen labels have {n_dims}.")
         self.n_seen_ = n_seen
         self.label_vectors_ = np.vstack([given.vectors, others.vectors])
         numbered = _numbered_names(len(self.label_vectors_))
@@ -404,7 +404,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         return self._embed(self.label_vectors_[: self.n_seen_], "seen")
 
     def _named_scores(self, X: Any, labels: Any) -> tuple[tuple[str, ...], Matrix]:
-        """Names of the labels that a caller asks for, and their margin scores."""
+        """Names of the requested labels, and their margin scores."""
         check_is_fitted(self)
         names, vectors = self._resolve(labels)
         return names, self._margin_scores(self._check_images(X), self._embed(vectors, "labels", names))
@@ -419,7 +419,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         return X, "label" if name is None else name, M
 
     def _resolve(self, labels: Any) -> tuple[tuple[str, ...], Matrix]:
-        """Names and raw vectors of the labels that a caller asks for."""
+        """Names and raw vectors of the requested labels."""
         names, vectors, n_seen = self.label_names_, self.label_vectors_, self.n_seen_
         words = {"seen": slice(n_seen), "unseen": slice(n_seen, None), "all": slice(None)}
         if labels is None or (isinstance(labels, str) and labels not in words):
@@ -442,7 +442,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
 
 
 def is_dask(values: Any) -> bool:
-    """Whether this is a Dask array or data frame; others have its method too (an xarray of NumPy for one)."""
+    """Whether this is a Dask array or data frame; other types share its method (xarray over NumPy, say)."""
     if not hasattr(values, "__dask_graph__"):
         return False
     from unseen.cluster import score
@@ -451,7 +451,7 @@ def is_dask(values: Any) -> bool:
 
 
 def seen_places(M: Matrix, seen: Matrix) -> NDArray[np.intp]:
-    """Place of each label among the seen ones, or -1: the one rule for which labels are seen.
+    """Position of each label among the seen ones, or -1: the single rule for which labels are seen.
 
     Two labels are the same if the entries of their vectors differ by at most 1e-5 of the largest entry of the seen
     one: an encoder gives a text the same vector only up to rounding.

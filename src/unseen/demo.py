@@ -49,7 +49,7 @@ class Method(NamedTuple):
 
 
 class Certificate(NamedTuple):
-    """How near a fit is to the optimum: no projection has an objective below ``lower_bound``."""
+    """How close a fit is to the optimum: no projection has an objective below ``lower_bound``."""
 
     name: str
     objective: float
@@ -77,9 +77,9 @@ def run_demo(
     output : str or Path
         HTML file, written at the end, atomically.
     seed : int, default=0
-        Of the scenes and of everything else that is drawn.
+        Seed of the scenes and of all other random choices.
     quick : bool, default=False
-        Fewer images and settings: seconds instead of a minute.
+        Fewer images and settings; takes seconds instead of a minute.
     report : callable, optional
         ``report(title)`` begins a stage and returns ``step(done, total)``.
     """
@@ -98,7 +98,7 @@ def run_demo(
         models[name] = work.fit(TAEP(**chosen, tol=2e-3, random_state=seed, n_jobs=1), name.partition(",")[0])
         step(len(models), len(params))
     bounds = {name: model.lower_bound_ for name, model in models.items()}
-    # Two solvers of one problem share its bounds: the larger one holds for both.
+    # Two solvers of one problem share its bounds: the larger bound holds for both.
     bounds[best] = bounds[alternation] = max(bounds[best], bounds[alternation])
     certificates = [Certificate(name, fit.objective_, bounds[name], fit.n_iter_) for name, fit in models.items()]
     methods = [work.test(name, model) for name, model in models.items()]
@@ -127,13 +127,13 @@ def _tag_photos() -> tuple[list[tuple[str, str, tuple[Tag, ...]]], str]:
             with as_file(files("unseen.images").joinpath(f"data/photos/{name}.jpg")) as path:
                 (photo,) = model.tag(path, top=4)
                 tagged.append((thumbnail(path), title, photo.tags))
-    except ImportError as error:  # an extra is missing
+    except ImportError as error:  # an optional dependency is missing
         return [], str(error)
     return tagged, ""
 
 
 class _Experiment:
-    """The scenes as the paper's protocol shows them: what is learned from, and the two ways to test."""
+    """The scenes under the paper's protocol: the training data, and the two test settings."""
 
     def __init__(self, seed: int, quick: bool) -> None:
         self.seed, self.quick = seed, quick
@@ -192,7 +192,7 @@ def _method_tables(methods: Sequence[Method]) -> list[Table]:
             for method, row in zip(methods, values.tolist(), strict=True)
         ]  # fmt: skip
         tables.append(Table(title, columns, rows))
-    note = "In per cent; a low Hamming loss is good. F1 and Hamming loss judge the 3 best tags per image."
+    note = "In per cent; a low Hamming loss is good. F1 and Hamming loss use the 3 best tags per image."
     return [tables[0], tables[1]._replace(note=note)]
 
 
@@ -209,7 +209,7 @@ def _certificate_table(certificates: Sequence[Certificate], params: Mapping[str,
 
 
 def _label_map(model: TAEP) -> Any:
-    """Draw the label vectors as the model takes them, and after its projection."""
+    """Plot the label vectors as given to the model, and after its projection."""
     centred = model.label_vectors_ - model.label_center_
     unit = centred / np.linalg.norm(centred, axis=1, keepdims=True)
     maps = {"before projection": unit, "after projection": unit @ model.projection_}

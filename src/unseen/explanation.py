@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Self
 
 
 class Part(NamedTuple):
-    """What one seen label, one class of a backbone or one training image adds to a score."""
+    """Contribution of one seen label, backbone class or training image to a score."""
 
     kind: Literal["label", "class", "image"]
     name: str  # of an image: its row in the training features, or its path
@@ -22,14 +22,14 @@ class Explanation:
     Attributes
     ----------
     label : str
-        What was explained.
+        The label explained.
     score : float
         Margin score, as in `ZeroShotTagger.decision_function`.
     offset : float
-        What does not depend on the parts; minus the threshold of the image where the parts are seen labels or
+        The remainder of the score; minus the threshold of the image when the parts are seen labels or
         training images.
     parts : tuple of Part
-        Contributions, the largest in absolute value first.
+        Contributions, largest in absolute value first.
     """
 
     label: str
@@ -39,6 +39,6 @@ class Explanation:
 
     @classmethod
     def of(cls, label: str, score: float, parts: Iterable[Part]) -> Self:
-        """Explanation by these parts, which are sorted; the offset is what they leave of the score."""
+        """Explanation with these parts, sorted; the offset is the rest of the score."""
         ordered = tuple(sorted(parts, key=lambda part: -abs(part.value)))
         return cls(label, score, score - sum(part.value for part in ordered), ordered)

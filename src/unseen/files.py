@@ -1,4 +1,4 @@
-"""Files on disk: written whole or not at all, locked, cached, downloaded."""
+"""Files on disk: written atomically, locked, cached, downloaded."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 Progress = Callable[[int, int | None], object]
 
 _TIMEOUT = 30.0  # seconds without a byte after which a connection counts as lost
-_PAUSE = 1.0  # seconds before a connection is tried again
-_BLOCK = 1 << 16  # what is lost at most when a connection is
+_PAUSE = 1.0  # seconds before a connection is retried
+_BLOCK = 1 << 16  # bytes lost at most when a connection drops
 _TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -23,23 +23,23 @@ class DownloadError(OSError):
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Call ``write`` with a temporary name beside ``path`` and rename the file: whole or not at all."""
+    """Call ``write`` with a temporary name beside ``path``, then rename the file: all or nothing."""
     temporary = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
-        with temporary.open("rb+") as file:  # the bytes reach the disk before the name, should the machine stop
+        with temporary.open("rb+") as file:  # flush the bytes to disk before renaming, in case of a crash
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise OSError(f"path: {str(path)!r} cannot be written ({error}). Choose another place.") from error
+        raise OSError(f"path: {str(path)!r} cannot be written ({error}). Choose another path.") from error
     finally:
         with suppress(OSError):  # already renamed, or never written
             temporary.unlink()
 
 
 def cache_dir(*parts: str) -> Path:
-    """Directory for files that can be made again, in ``UNSEEN_CACHE`` or the user's cache; it need not exist."""
+    """Directory for reproducible files, in ``UNSEEN_CACHE`` or the user's cache; it need not exist."""
     from platformdirs import user_cache_path
 
     named = os.environ.get("UNSEEN_CACHE")
@@ -49,9 +49,9 @@ def cache_dir(*parts: str) -> Path:
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True, argument: str = "path") -> Iterator[None]:
-    """Hold the lock file ``path``, in a folder that is made if need be, for the duration of a block.
+    """Hold the lock file ``path``, in a folder that is created if needed, for the duration of a block.
 
-    Others wait, or, without ``wait``, get an OSError about the ``argument``. A process that ends frees its lock.
+    Others wait, or, without ``wait``, get an OSError about the ``argument``. A lock ends with its process.
     """
     from filelock import FileLock
 
@@ -72,11 +72,11 @@ def locked(path: Path, *, wait: bool = True, argument: str = "path") -> Iterator
 
 
 def download(url: str, path: str | Path, checksum: str | None = None, progress: Progress | None = None) -> Path:
-    """Download a file over HTTP(S) to ``path``, unless it is there with the right checksum; return ``path``.
+    """Download a file over HTTP(S) to ``path``, unless it exists with the right checksum; return ``path``.
 
-    No file with another `checksum`, such as ``"md5:..."`` or ``"sha256:..."``, is put in place. An interrupted
-    download leaves a hidden part beside `path`, which the next call with a checksum continues. Two processes that
-    want the same file take turns. ``progress(done, total)`` counts bytes; the total is None if it is unknown.
+    A file whose `checksum` (``"md5:..."`` or ``"sha256:..."``) differs is never put in place. An interrupted
+    download leaves a hidden partial file beside `path`, which the next call with a checksum resumes. Processes
+    that want the same file take turns. ``progress(done, total)`` counts bytes; the total is None if it is unknown.
     """
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"url: {url!r} was given. Pass an address that begins with http:// or https://.")
@@ -91,7 +91,7 @@ def download(url: str, path: str | Path, checksum: str | None = None, progress: 
 
     def fetch(url: str, target: str, _: object) -> None:
         part = path.with_name(f".{path.name}.part")
-        if checksum is None:  # nothing would tell whether the file has changed since
+        if checksum is None:  # without one, a changed file would go unnoticed
             part.unlink(missing_ok=True)
         _fetch_rest(url, part, progress or (lambda done, total: None))
         part.replace(target)
@@ -104,19 +104,19 @@ def download(url: str, path: str | Path, checksum: str | None = None, progress: 
         raise DownloadError(f"url: {url} cannot be downloaded ({reason}). Try again, or {by_hand}.") from error
     except OSError as error:
         reason = error.__cause__ or error
-        raise DownloadError(f"path: {str(path)!r} cannot be written ({reason}). Choose another place.") from error
+        raise DownloadError(f"path: {str(path)!r} cannot be written ({reason}). Choose another path.") from error
     except ValueError as error:
-        raise DownloadError(f"url: {url} is not the file expected. {error} Try again, or {by_hand}.") from error
+        raise DownloadError(f"url: {url} is not the expected file. {error} Try again, or {by_hand}.") from error
     return path
 
 
 def _fetch_rest(url: str, part: Path, progress: Progress) -> None:
-    """Append what is missing to a part of a file, by range requests; a wrong sum is left to the checksum."""
+    """Append the missing bytes to a partial file, by range requests; the checksum catches errors."""
     import requests
     from requests.adapters import HTTPAdapter
     from urllib3 import Retry
 
-    # A host that cannot be reached at all is reported at once, so that nobody waits on an offline machine.
+    # An unreachable host is reported at once, so that offline users do not wait.
     retry = Retry(4, connect=0, status_forcelist=_TRANSIENT_STATUS, backoff_factor=_PAUSE)
     with requests.Session() as session:
         for scheme in ("http://", "https://"):
@@ -126,7 +126,7 @@ def _fetch_rest(url: str, part: Path, progress: Progress) -> None:
             headers = {"User-Agent": "unseen", "Accept-Encoding": "identity", "Range": f"bytes={have}-"}
             try:
                 with session.get(url, headers=headers, timeout=_TIMEOUT, stream=True) as response:
-                    if have and response.status_code == 416:  # nothing follows: the part is whole
+                    if have and response.status_code == 416:  # nothing follows: the file is complete
                         return
                     response.raise_for_status()
                     done = have if response.status_code == 206 else 0
@@ -138,7 +138,7 @@ def _fetch_rest(url: str, part: Path, progress: Progress) -> None:
                             progress(done, total)
                 return
             except (requests.exceptions.ChunkedEncodingError, requests.ConnectionError):
-                # A connection lost on the way is worth another, as long as each brings more than the last.
+                # Retry a lost connection as long as each attempt makes progress.
                 if not part.is_file() or part.stat().st_size <= have:
                     raise
                 time.sleep(_PAUSE)

@@ -1,7 +1,7 @@
 """Model files: safetensors with a JSON header. Nothing in a file is ever executed.
 
 The header describes a model by its class, its parameters and its learned state (every attribute that ends in
-``_``). A parameter or attribute that is a tagger itself is described in the same way, its tensors under a prefix.
+``_``). A parameter or attribute that is itself a tagger is described in the same way, its tensors under a prefix.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from unseen.files import write_atomically
 
 HEADER = "unseen-model"  # the only entry of the metadata, so that equal models are equal files
 VERSION = 1
-# Where a class may come from that is not imported yet, the lightest module first.
+# Modules that may define a class not yet imported, lightest first.
 MODULES_OF_TAGGERS = ("unseen.taep", "unseen.ensembles", "unseen.baselines")
 ADVICE = "Pass a file that unseen fit or save wrote."
 
@@ -32,7 +32,7 @@ Model = TypeVar("Model")
 
 
 def save(model: Any, path: str | Path, notes: dict[str, Any] | None = None) -> None:
-    """Write a fitted model to one file, whole or not at all.
+    """Write a fitted model to one file, atomically.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def save(model: Any, path: str | Path, notes: dict[str, Any] | None = None) -> N
     writer = _Writer({}, {})
     header = {"version": VERSION, **writer.model(model, "")} | ({} if notes is None else {"notes": notes})
     for name, kind in writer.unsaved.items():
-        # The level is where the model's own save was called.
+        # The stack level points to the call of the model's own save.
         warnings.warn(f"{name}: a {kind} cannot be saved; the loaded model will have None.", stacklevel=3)
     content = serialize(writer.tensors, metadata={HEADER: json.dumps(header)})
     write_atomically(Path(path), lambda temporary: temporary.write_bytes(content))
@@ -61,7 +61,7 @@ def load(path: str | Path, expected_class: type[Model]) -> Model:
     path : str or Path
         A model file.
     expected_class : type
-        The class of the model, or a base class of it. A file cannot bring in code: its class must be known here.
+        The class of the model, or a base class of it. A file cannot contain code: its class must be known here.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def read_notes(path: str | Path) -> dict[str, Any]:
 def _read_header(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"path: there is no model file {str(path)!r}. {ADVICE}")
-    with path.open("rb"):  # safetensors calls a file without permission a missing one
+    with path.open("rb"):  # safetensors reports an unreadable file as missing
         pass
     with _reading(path), safe_open(path, framework="numpy") as file:
         header = json.loads((file.metadata() or {}).get(HEADER, "null"))
@@ -111,7 +111,7 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _find_class(name: Any, expected: type) -> Any:
-    """Class of this name among ``expected`` and its subclasses, as far as this program knows them; or None."""
+    """Class of this name among ``expected`` and its imported subclasses, or None."""
     for module in ("unseen", *MODULES_OF_TAGGERS):
         import_module(module)
         waiting = [expected]
@@ -198,7 +198,7 @@ class _Reader(NamedTuple):
         return model
 
     def part(self, description: dict[str, Any], prefix: str) -> Any:
-        # A part may be any tagger; their common base is the last class to have this method.
+        # A part may be any tagger; their common base is the last class with this method.
         base = [cls for cls in self.cls.__mro__ if hasattr(cls, "_saved_params")][-1]
         cls = _find_class(description["class"], base)
         if cls is None:

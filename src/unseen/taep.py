@@ -41,41 +41,41 @@ class TAEP(ZeroShotTagger):
     beta : float, default=10.0
         Weight of |V|^2; the losses are summed over the images, as in the paper.
     gamma, lam : float, default=0.1
-        Weights of H and of A. They act only when there are unseen labels, or relations.
+        Weights of H and A. They act only if there are unseen labels or relations, respectively.
     solver : {"convex", "rounded", "alternating"}, default="convex"
         "convex" minimises over the convex hull of the projectors, the Fantope {0 <= P <= I, tr P = r}, to the
         global optimum. "rounded" then takes the top-r eigenvectors of P, a point of the paper's own problem.
-        "alternating" is the paper's algorithm, which cycles when r is below full rank: for comparison.
+        "alternating" is the paper's algorithm, for comparison; it cycles when r is below full rank.
     scaling : {"scale-free", "paper"}, default="scale-free"
-        "paper" uses gamma and lam as printed, where they lose against a loss summed over n images.
+        "paper" uses gamma and lam as printed, where a loss summed over n images outweighs them.
         "scale-free" scales both terms so that, over all projections, each ranges within [-gamma, gamma] (and
         [-lam, lam]) for every image: useful values are around 0.01 to 1 whatever n, r and the vectors.
     normalize : bool, default=True
         Scale features and label vectors to unit length.
     center : bool, default=True
-        Subtract the mean of the label vectors given to `fit` (before scaling), also from labels asked for later.
+        Subtract the mean of the label vectors given to `fit` (before scaling), also from labels scored later.
     tol : float, default=1e-3
         Certified relative gap to reach, ``relative_gap_ <= tol``.
     max_iter : int, default=200
-        Most iterations over P.
+        Maximum number of iterations over P.
     random_state : int, RandomState or None, default=0
         Order in which images are visited. The same seed and number of threads give the same bits.
     n_jobs : int, optional
-        Threads that visit the images during `fit`, where there are enough of them and X is dense; None means 1, -1
-        all cores. The certificate holds for any number; the solution differs within it.
+        Threads that visit the images during `fit`, if there are enough images and X is dense; None means 1, -1
+        all cores. The certificate holds for any number; within it, the solution may differ.
     memory : {"full", "low"}, default="full"
         "low" keeps a memory-mapped X (C-contiguous float32 or float64) in its file and reads chunks of 4096 images
         in random order.
     engine : {"local", "dask"}, default="local"
-        "dask" trains on the workers of the current Dask client; a Dask array or data frame as X does so anyway.
-        The certificate holds whatever happens to the workers; the solution differs within it, from run to run too.
+        "dask" trains on the workers of the current Dask client; a Dask array or data frame as X always does.
+        The certificate holds whatever happens to the workers; within it, the solution may differ between runs.
     part_size : int, default=25000
-        With Dask: images per part, the unit of work of a thread. More parts run at once and need more rounds.
+        With Dask: images per part, a thread's unit of work. More parts run in parallel but need more rounds.
     warm_start : bool, default=False
-        Begin at the projection and the duals of the fit before, if it had as many images, labels and dimensions:
+        Start from the projection and duals of the last fit, if it had as many images, labels and dimensions:
         for a path over beta, gamma or lam. The certificate does not depend on the start. Not for "alternating".
     verbose : int, default=0
-        1 prints a line per iteration.
+        1 prints one line per iteration.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class TAEP(ZeroShotTagger):
         ``dual_gap_ / max(min(abs(objective_), data), 0.1 * data, 0.01 * n_sides)``, with data the objective
         without H and A, and n_sides the number (or weight) of non-empty sides of the losses.
     objective_trace_ : ndarray
-        Objective after each iteration over P; with the convex solver it never rises (but for rounding).
+        Objective after each iteration over P; with the convex solver it never rises (up to rounding).
     n_iter_, n_epochs_ : int
         Iterations over P, and passes over the images in all of them.
     projection_ : ndarray of shape (n_dims, q)
@@ -99,7 +99,7 @@ class TAEP(ZeroShotTagger):
     threshold_weights_ : ndarray of shape (n_features,)
         W0.
     moments_ : ndarray of shape (n_features, n_seen)
-        ``X'Psi / beta``: what each seen label contributes to every score.
+        ``X'Psi / beta``: the contribution of each seen label to every score.
     beta_ : float
         The beta of this fit.
     duals_ : csr_array of shape (n_images, n_seen)
@@ -216,19 +216,19 @@ class TAEP(ZeroShotTagger):
         why = Explanation.of(name, float(self._margin_scores(X, M)[0, 0]), parts)
         threshold = float(self._thresholds(X)[0])
         if abs(why.offset + threshold) > 1e-3 * (abs(threshold) + np.abs(self._seen_parts(X, M)).sum()):
-            raise ValueError("X_train: not the images of the fit in their order, by the sum of their parts.")
+            raise ValueError("X_train: the parts do not sum to the score. Pass the images of fit, in order.")
         return why
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
         return self._project(X, self.moments_).ravel() * self._closeness(M)
 
     def _closeness(self, M: Matrix) -> Matrix:
-        """Of each seen label to one label, after projection."""
+        """Similarity of each seen label to one label, after projection."""
         seen, one = self._label_space(self._seen_vectors()), self._label_space(M)
         return (seen @ one.T).ravel()
 
     def _fit(self, problem: TrainingProblem) -> None:
-        # Threads visit different images; inside the products of a sweep, which are small, they would only wait.
+        # Threads visit different images; BLAS threads inside the small products of a sweep would only wait.
         with threadpool_limits(limits=1):
             task, basis, duals = self._task(problem)
             fit = self._solve(task, basis, duals, problem.X.shape[0])
@@ -240,14 +240,14 @@ class TAEP(ZeroShotTagger):
 
     def _task(self, problem: TrainingProblem) -> tuple[Any, Matrix, Any]:
         """The problem in coordinates of the span of the label vectors, the basis of that span, and the duals."""
-        from unseen.solvers.dual import LocalDual, TrainingImages  # which loads numba: scoring does without
+        from unseen.solvers.dual import LocalDual, TrainingImages  # loads numba, which scoring does not need
         from unseen.solvers.projection import ProjectionProblem
         from unseen.solvers.regulariser import projection_regulariser
 
         duals: Any
         rng, beta = check_generator(self.random_state), check_number(self.beta, "beta", strict=True)
         scaling = check_choice(self.scaling, "scaling", ("scale-free", "paper"))
-        most = 1e6 if scaling == "scale-free" else 1e12  # beyond, the regulariser is all there is
+        most = 1e6 if scaling == "scale-free" else 1e12  # beyond this, the regulariser dominates
         gamma, lam = check_number(self.gamma, "gamma", high=most), check_number(self.lam, "lam", high=most)
         n_seen, n_dims = problem.seen.shape
         rank = _check_rank(self.rank, n_seen, n_dims)
@@ -347,7 +347,7 @@ def _check_weights(sample_weight: Any, X: Any) -> Matrix | None:
 
 
 def _check_rank(rank: Any, n_seen: int, n_dims: int) -> int:
-    """Number that ``rank`` stands for: itself, or a share of the seen labels."""
+    """Rank as a number: ``rank`` itself, or a share of the seen labels."""
     if rank is None or isinstance(rank, float | np.floating):
         share = 1.0 if rank is None else check_number(rank, "rank", high=1.0, strict=True)
         return min(max(round(share * n_seen), 1), n_dims)

@@ -16,9 +16,9 @@ Matrix = NDArray[np.float64]
 Targets = NDArray[np.int8]  # 1 = shows the label, -1 = does not, 0 = unknown
 BoolMatrix = NDArray[np.bool_]
 FloatMatrix = NDArray[np.floating[Any]]
-Truth = tuple[BoolMatrix, BoolMatrix | None]  # which entries are positive, and which known if not all are
+Truth = tuple[BoolMatrix, BoolMatrix | None]  # which entries are positive, and which are known if not all
 
-MOST_LISTED = 5  # items that a message shows
+MOST_LISTED = 5  # items shown in a message
 
 
 def listed(items: Sequence[Any]) -> str:
@@ -84,7 +84,7 @@ def check_matrix(values: ArrayLike, name: str, shape: tuple[int, ...] | None = N
 
 
 def check_targets(values: ArrayLike, name: str = "Y_true", *, need_positive: bool = True) -> Truth:
-    """Split a matrix of {0, 1, NaN} into what is relevant and what is known."""
+    """Split a matrix of {0, 1, NaN} into masks of the positive and of the known entries."""
     matrix = check_matrix(values, name)
     relevant: BoolMatrix = matrix == 1
     known: BoolMatrix = matrix == matrix
@@ -115,7 +115,7 @@ def check_predictions(values: ArrayLike, name: str = "Y_pred", shape: tuple[int,
 
 
 class Annotations(NamedTuple):
-    """What the training images are annotated with: targets, names of the labels, classes of a vector Y."""
+    """Annotations of the training images: targets, names of the labels, classes of a vector Y."""
 
     T: Targets
     names: tuple[str, ...] | None
@@ -154,7 +154,7 @@ def refuse_other_order(X: Any, Y: Any) -> None:
     if not (hasattr(X, "loc") and hasattr(Y, "loc")) or len(X) != len(Y) or X.index.equals(Y.index):
         return
     if X.index.is_unique and X.index.sort_values().equals(Y.index.sort_values()):
-        raise ValueError("Y: its rows are those of X in another order, by their index. Pass Y.loc[X.index].")
+        raise ValueError("Y: by index, its rows are in a different order from those of X. Pass Y.loc[X.index].")
 
 
 def are_tag_lists(Y: Any) -> bool:
@@ -192,7 +192,7 @@ def as_matrix(Y: Any) -> NDArray[Any]:
 
 def _annotations_of_classes(y: NDArray[Any]) -> Annotations:
     """One label per class, or a single label for the second of two classes."""
-    # scikit-learn takes half a second to import, which opening a backbone can do without.
+    # scikit-learn takes half a second to import, and opening a backbone does not need it.
     from sklearn.utils import assert_all_finite, column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
 
@@ -273,7 +273,7 @@ def check_names(names: Iterable[Any], argument: str, *, unique: bool = True) -> 
 def check_vectors(vectors: Any, argument: str, names: tuple[str, ...] | None = None) -> Matrix:
     """``vectors`` as a finite float64 matrix with one row per label (per name if names are given)."""
     try:
-        # In C order whatever it came from: the bits of a product depend on it.
+        # Always in C order: the bits of a product depend on it.
         matrix = np.asarray(vectors, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise ValueError(f"{argument}: not a matrix of numbers ({error}). Pass vectors of equal length.") from None
@@ -288,7 +288,7 @@ def check_vectors(vectors: Any, argument: str, names: tuple[str, ...] | None = N
 
 
 def which_vectors(marked: Any, names: tuple[str, ...] | None) -> str:
-    """Say which rows of a matrix of label vectors are marked, by name where there are names."""
+    """Describe which rows of a matrix of label vectors are marked, by name if they have names."""
     rows = np.flatnonzero(marked).tolist()
     return f"the vector of {listed([names[i] for i in rows])}" if names else f"vector {listed(rows)}"
 
@@ -323,11 +323,11 @@ def check_relations(relations: Any, names: tuple[str, ...]) -> Matrix:
         places = ({name: i for i, name in enumerate(axis)} for axis in (rows, columns))
         R = R[np.ix_(*(find_names(names, place, "relations", advice) for place in places))]
     if R.shape != (len(names), len(names)):
-        raise ValueError(f"relations: its shape is {R.shape}. Pass one row for each of {len(names)} labels.")
+        raise ValueError(f"relations: its shape is {R.shape}. Pass one row for each of the {len(names)} labels.")
     if not np.isfinite(R).all():
         raise ValueError("relations: some entries are NaN or infinite. Write 0 for labels with nothing in common.")
     if R.min() < 0.0:
         raise ValueError(f"relations: the smallest entry is {R.min():g}. Pass similarities, which are >= 0.")
     if not np.allclose(R, R.T, rtol=1e-6, atol=1e-12):
-        raise ValueError("relations: not symmetric. Pass (R + R.T) / 2 if that is what you mean.")
+        raise ValueError("relations: not symmetric. Pass (R + R.T) / 2 if that is intended.")
     return 0.5 * (R + R.T)

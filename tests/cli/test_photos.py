@@ -118,8 +118,8 @@ def test_evaluate_prints_each_setting_and_label(tmp_path):
     assert rows["18"] == ["18", "images"]
     assert float(rows["generalized"][2]) > 80.0
     assert (rows["red"][1], rows["blue"][1]) == ("seen", "unseen")
-    assert "too good" not in out
-    assert "too good" in run(*arguments, "--split", "all").stdout
+    assert "too optimistic" not in out
+    assert "too optimistic" in run(*arguments, "--split", "all").stdout
     assert rows["generalized"][2] in (tmp_path / "p.html").read_text()
 
 

@@ -142,7 +142,7 @@ def test_files_that_cannot_be_read_are_listed_with_a_reason():
     fill(PHOTOS, 4)
     (PHOTOS / "0001.jpg").write_bytes((PHOTOS / "0001.jpg").read_bytes()[:-300])
     Path("list.txt").write_text("photos/0000.jpg\nmissing.jpg\nphotos/0001.jpg\nphotos/0002.jpg\n")
-    problems = (("missing.jpg", "No such file or directory"), ("photos/0001.jpg", "the file is cut off"))
+    problems = (("missing.jpg", "No such file or directory"), ("photos/0001.jpg", "the file is truncated"))
     with pytest.raises(UnreadableImages, match=r"^sources: ") as caught:
         run("list.txt", batch=3, strict=True)
     assert caught.value.problems == problems

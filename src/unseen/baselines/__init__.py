@@ -1,8 +1,8 @@
-"""The methods that TAEP is compared with; each keeps the same contract.
+"""The methods that TAEP is compared with; all share the same interface.
 
-Of the paper: `ConSE`, `LatEm`, `DMP`, `Fast0Tag`. Beyond it: `ESZSL`, `DeViSE`, `COSTA`, `LabelPropagation` and
+From the paper: `ConSE`, `LatEm`, `DMP`, `Fast0Tag`. Beyond it: `ESZSL`, `DeViSE`, `COSTA`, `LabelPropagation` and
 `Cosine`. All of them learn from images with some labels and score any label that has a vector. Methods without a
-threshold of their own subtract ``threshold_``, that of best micro-F1 over the known training entries.
+threshold of their own subtract ``threshold_``, which has the best micro-F1 over the known training entries.
 
 >>> from unseen import make_tagged_scenes
 >>> from unseen.baselines import ConSE

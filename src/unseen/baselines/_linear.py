@@ -1,4 +1,4 @@
-"""What the baselines share: a calibrated threshold, scaled images, ridge and logistic regression, similarities."""
+"""Shared by the baselines: a calibrated threshold, scaled images, ridge and logistic regression, similarities."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from unseen.validation import Matrix
 
 Targets = NDArray[np.int8]
 
-MAX_ITER = 2000  # of L-BFGS, for one label
+MAX_ITER = 2000  # L-BFGS iterations per label
 
 
 class ScoredTagger(ZeroShotTagger):
-    """Base of the methods with one threshold: a subclass implements ``_learn(problem)`` and ``_scores(X, M)``.
+    """Base class of one-threshold methods: a subclass implements ``_learn(problem)`` and ``_scores(X, M)``.
 
-    The margin score is the score minus the threshold of best micro-F1 over the known entries of the training
+    The margin score is the score minus the threshold with the best micro-F1 over the known entries of the training
     images and seen labels. Images without a known entry are left out.
     """
 
@@ -60,7 +60,7 @@ def known_images(X: Any, T: Targets) -> tuple[Any, Targets]:
 
 
 def best_threshold(scores: Matrix, T: Targets) -> float:
-    """Threshold of best micro-F1 over the known entries, halfway between two scores; the highest of equal ones."""
+    """Threshold with the best micro-F1 over the known entries, midway between scores; ties take the highest."""
     known = T != 0
     order = np.argsort(-scores[known], kind="stable")
     ranked, relevant = scores[known][order], (T[known] == 1)[order]
@@ -73,7 +73,7 @@ def best_threshold(scores: Matrix, T: Targets) -> float:
 
 
 def unit_rows(M: Matrix) -> Matrix:
-    """Rows of unit length, however large or small their entries; a row of zeros stays."""
+    """Rows of unit length, however large or small their entries; a row of zeros stays zero."""
     if not M.size:
         return M
     largest = np.maximum(M.max(axis=1), -M.min(axis=1))[:, None]
@@ -90,7 +90,7 @@ def scaled_chunks(X: Any, *, normalize: bool) -> Iterator[tuple[slice, Matrix]]:
 
 
 def scaled(X: Any, *, normalize: bool) -> Matrix:
-    """All rows of X as `scaled_chunks` gives them."""
+    """All rows of X as `scaled_chunks` yields them."""
     return np.vstack([chunk for _, chunk in scaled_chunks(X, normalize=normalize)])
 
 
@@ -130,7 +130,7 @@ def signed_power(X: Any, power: float, *, normalize: bool) -> Any:
 def ridge_solver(
     X: Any, penalty: float, name: str, *, normalize: bool, relative: bool = False
 ) -> Callable[[Matrix], Matrix]:
-    """Solver of ``(X'X + penalty I) W = B``; a relative penalty is multiplied by the trace of X'X."""
+    """Solver for ``(X'X + penalty I) W = B``; a relative penalty is multiplied by the trace of X'X."""
     from scipy.linalg import cho_factor, cho_solve
 
     gram = np.zeros((X.shape[1], X.shape[1]))
@@ -151,7 +151,7 @@ def logistic_regression(X: Any, T: Targets, C: float, *, normalize: bool) -> tup
     """Minimise ``sum_known_i log(1 + exp(-t_ic (x_i w_c + b_c))) + |w_c|^2 / (2 C)`` for each label c.
 
     Returns weights (a column per label) and biases. A label whose known entries all agree has no finite optimum:
-    it gets zero weights, and as its bias the log-odds of its entries together with one more that is positive at
+    it gets zero weights, and its bias is the log-odds of its entries plus one more that is positive at
     the rate of all known entries of T.
     """
     from sklearn.linear_model import LogisticRegression
@@ -183,13 +183,13 @@ def similarity_shares(M: Matrix, N: Matrix, temperature: float) -> Matrix:
 
 
 def with_known_rows(rows: Matrix, M: Matrix, known: Matrix, known_rows: Matrix) -> Matrix:
-    """``rows`` (one per label M), but for labels that are among ``known`` those that they have there."""
+    """``rows`` (one per label M), replaced for labels among ``known`` by the rows they have there."""
     places = seen_places(M, known)
     return np.where((places >= 0)[:, None], known_rows[places], rows)
 
 
 def even_steps(order: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """At most so many entries of ``order``, in even steps."""
+    """At most this many entries of ``order``, evenly spaced."""
     if len(order) <= most:
         return order
     return order[np.linspace(0, len(order) - 1, most).round().astype(np.intp)]

@@ -1,6 +1,6 @@
-"""Learning to rank, for LatEm, DeViSE and Fast0Tag: the positive labels of an image above its negative ones by 1.
+"""Learning to rank, for LatEm, DeViSE and Fast0Tag: an image's positive labels above its negative ones by 1.
 
-A label that is unknown on an image is in none of its (positive, negative) pairs.
+A label that is unknown for an image is in none of its (positive, negative) pairs.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from unseen.baselines import _linear as linear
 from unseen.validation import Matrix
 
 MARGIN = 1.0  # distance of the threshold from the labels of an image that has labels on one side only
-PENALTY = 1e-3  # of the regression of the thresholds, relative to the squared lengths of the images
-BATCH = 16  # images in one step of the descent
-START = 0.01  # size of the random scores to begin with: what tells the maps apart
-MAX_PASSES = 10_000  # over the pairs of an image, in its ranking SVM
+PENALTY = 1e-3  # for the threshold regression, relative to the squared lengths of the images
+BATCH = 16  # images per descent step
+START = 0.01  # size of the random initial scores, which break the symmetry between the maps
+MAX_PASSES = 10_000  # over the pairs of an image in its ranking SVM
 
 
 class RankingTagger(linear.ScoredTagger):
-    """Base of the methods that learn from label pairs: a subclass implements ``_learn`` and ``_scores``.
+    """Base class of the methods that learn from label pairs: a subclass implements ``_learn`` and ``_scores``.
 
-    Pairs say nothing about the level of an image's scores. So a threshold ``x w0 + b`` is learned afterwards, as
+    Pairs do not determine the level of an image's scores, so a threshold ``x w0 + b`` is learned afterwards, as
     by Elisseeff & Weston (2001): ridge regression of the midpoint between positive and negative labels.
     """
 
@@ -64,7 +64,7 @@ class RankingProblem(NamedTuple):
     """Images that have pairs, in units where the median lengths of an image and of a label are 1."""
 
     X: Any
-    scale: Matrix  # of each row of X
+    scale: Matrix  # per row of X
     T: linear.Targets
     C: Matrix  # coordinates of the seen labels in the orthonormal `basis` (n_dims, rank) of their span
     basis: Matrix
@@ -118,7 +118,7 @@ def descend(
     n_features, rank = problem.X.shape[1], problem.C.shape[1]
     if not len(problem.T):
         return np.zeros((n_maps, n_features, rank)), np.zeros(max_iter)
-    # Drawn in all dimensions of the labels, so that the maps do not depend on the basis of the span.
+    # Drawn in all label dimensions, so that the maps do not depend on the basis of the span.
     start = [START * rng.standard_normal((n_features, len(problem.basis))) @ problem.basis for _ in range(n_maps)]
     V = np.hstack(start)
     order = problem.order_by_contents(rng)
@@ -145,7 +145,7 @@ def descend(
 
 
 def map_losses(Z: Matrix, C: Matrix, T: linear.Targets, *, worst: bool) -> tuple[Matrix, Matrix]:
-    """Loss of each image at the projections Z by all maps side by side, and its slope in Z.
+    """Loss of each image at the projections Z by all maps, side by side, and its slope in Z.
 
     The score of label c is ``max_k <z_k, C_c>``.
     """
@@ -189,9 +189,9 @@ def principal_directions(M: Matrix, T: linear.Targets, *, alpha: float, tol: flo
 
         1 / (|P| |N|) sum over p in P, n in N of [1 - <w, m_p> + <w, m_n>]_+  +  alpha/2 |w|^2
 
-    Images with the same annotations share their direction, which is found once.
+    Images with the same annotations share a direction, which is computed once.
     """
-    from numba import njit  # here, because scoring should not wait for its import
+    from numba import njit  # imported here so that scoring does not wait for it
 
     solve = njit(cache=True)(rank_labels)
     patterns, which = np.unique(T, axis=0, return_inverse=True)
@@ -205,7 +205,7 @@ def principal_directions(M: Matrix, T: linear.Targets, *, alpha: float, tol: flo
 
 
 def rank_labels(K: Any, t: Any, alpha: float, tol: float, max_passes: int, b: Any) -> float:
-    """Coordinate ascent in the dual of one ranking SVM, a variable in [0, 1 / (|P| |N|)] per pair.
+    """Coordinate ascent in the dual of one ranking SVM, with one variable in [0, 1 / (|P| |N|)] per pair.
 
     ``K`` holds the inner products of the labels, ``t`` the targets. ``b`` becomes the coefficients of
     ``w = sum_c b_c m_c``. Returns the relative duality gap.

@@ -13,7 +13,7 @@ from unseen.validation import Matrix, check_count, check_number
 
 
 class ConSE(ScoredTagger):
-    r"""Cosine between a label and the convex combination of the labels that an image seems to show.
+    r"""Cosine between a label and the convex combination of an image's most probable labels.
 
     With the probabilities p_k(x) of the seen labels and the set T(x) of the ``n_top`` most probable ones::
 
@@ -22,8 +22,8 @@ class ConSE(ScoredTagger):
     where each p_k is a logistic regression that minimises, over w_k and b_k,
     ``sum over known (i, k) of log(1 + exp(-t_ik (x_i w_k + b_k))) + |w_k|^2 / (2 C)``.
 
-    Differences from the paper: every seen label has a classifier of its own, where Norouzi et al. have one over
-    classes that exclude each other. A label whose known annotations all agree gets a constant probability. With a
+    Differences from the paper: every seen label has its own classifier, where Norouzi et al. use one over
+    mutually exclusive classes. A label whose known annotations all agree gets a constant probability. With a
     single seen label every image would lie at its vector: there the cosine is multiplied by the probability.
 
     `explain`: label k of T(x) adds ``p_k <m_k, m_c> / (|sum_j p_j m_j| |m_c|)``.
@@ -69,8 +69,8 @@ class ConSE(ScoredTagger):
 
 
 def top_shares(odds: Matrix, n_top: int) -> Matrix:
-    """Probabilities of the ``n_top`` most probable labels of an image, divided by their sum; 0 for all others."""
-    # Ranked by the odds: probabilities that round to 1 would tie.
+    """Probabilities of the ``n_top`` most probable labels per image, divided by their sum; 0 for all others."""
+    # Ranked by odds: probabilities that round to 1 would tie.
     best = np.argsort(-odds, axis=1, kind="stable")[:, :n_top]
     shares = np.zeros_like(odds)
     np.put_along_axis(shares, best, expit(np.maximum(np.take_along_axis(odds, best, axis=1), -700.0)), axis=1)

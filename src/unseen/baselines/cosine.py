@@ -1,4 +1,4 @@
-"""Cosine: the plain similarity of images and labels that live in one space."""
+"""Cosine: the plain similarity of images and labels in a common space."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from unseen.validation import Matrix
 class Cosine(ScoredTagger):
     r"""Cosine between an image and a label whose vectors come from the same image-text model.
 
-    ``score(x, c) = <x, m_c> / (|x| |m_c|)``. Only the threshold is learned, the same for every label: it is the
-    baseline for features of CLIP-like models. Features and label vectors must have equally many dimensions. There
+    ``score(x, c) = <x, m_c> / (|x| |m_c|)``. Only the threshold is learned, one for all labels: this is the
+    baseline for features of CLIP-like models. Features and label vectors must have the same dimension. There
     is no `explain`, as no part of a score comes from a seen label.
 
     Parameters
     ----------
     normalize : bool, default=True
-        Scale features and label vectors to unit length. False leaves the inner product, without any division.
+        Scale features and label vectors to unit length. False gives the plain inner product.
     center : bool, default=False
-        Subtract the mean of the label vectors given to `fit` (before scaling), also from labels asked for later.
+        Subtract the mean of the label vectors given to `fit` (before scaling), also from labels scored later.
 
     Examples
     --------

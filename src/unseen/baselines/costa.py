@@ -25,10 +25,10 @@ class COSTA(ScoredTagger):
     2. label given to `fit` whose ``relations`` with the seen labels are not all zero: these, divided by their sum;
     3. any other label: ``exp(cos(m_c, m_k) / temperature)``, divided by their sum.
 
-    A label is recognised as one given to `fit` by its vector.
+    Labels given to `fit` are recognised by their vectors.
 
     Differences from the paper: Mensink et al. take the weights from co-occurrences under several metrics, or learn
-    them; here they are ``relations``, divided by their sum so that labels with many relations do not stand above
+    them; here they are ``relations``, divided by their sum so that labels with many relations do not rank above
     all others. The classifiers are logistic regressions, and rule 3 is an addition.
 
     `explain`: seen label k adds ``a_ck (x w_k + b_k)``.

@@ -26,18 +26,18 @@ class DMP(ScoredTagger):
         sum_i |v_i - mean(v) - x_i W|^2  +  alpha |W|^2
 
     An image lies at ``v(x) = mean(v) + x W``. `predict_subset` takes ``argmax_S cos(v(x), mean_{c in S} m_c)``
-    over label *subsets*, the direct prediction of the paper. It depends on all labels asked for, so
+    over label *subsets*, the direct prediction of the paper. It depends on all labels requested, so
     `decision_function`, `predict` and `tag` rank each label by itself: ``score(x, c) = <v(x), m_c> / |m_c|``.
 
     Differences from the paper: a ridge regression replaces the deep regression, and nothing is adapted to the test
-    images. A label that is unknown on an image takes part in its mean with the label's frequency as its weight.
+    images. A label that is unknown for an image enters its mean with the label's frequency as its weight.
 
     `explain`: ``v(x) = sum_k e_k(x) m_k`` is in the span of the seen labels; k adds ``e_k(x) <m_k, m_c> / |m_c|``.
 
     Parameters
     ----------
     alpha : float, default=1.0
-        Weight of |W|^2; of the scale of the eigenvalues of X'X.
+        Weight of |W|^2, on the scale of the eigenvalues of X'X.
     normalize, center : bool, default=True
         Scale features and label vectors to unit length, the latter after subtracting the mean of those in `fit`.
 
@@ -71,7 +71,7 @@ class DMP(ScoredTagger):
         labels : labels, default="seen"
             As in `decision_function`.
         max_size : int, default=3
-            Most labels in a subset, of which there is at least one.
+            Maximum number of labels in a subset; the minimum is 1.
 
         Returns
         -------
@@ -107,7 +107,7 @@ class DMP(ScoredTagger):
 
 
 def mean_vectors(T: Targets, M: Matrix) -> Matrix:
-    """Mean label vector of each image; an unknown label counts as often as it is seen on the other images."""
+    """Mean label vector of each image; an unknown label is weighted by its frequency on the other images."""
     frequency = (T == 1).sum(axis=0) / np.maximum((T != 0).sum(axis=0), 1)
     share = np.where(T == 0, frequency, T == 1)
     counts = share.sum(axis=1, keepdims=True)

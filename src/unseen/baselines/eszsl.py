@@ -12,7 +12,7 @@ from unseen.base import TrainingProblem
 from unseen.baselines._linear import ScoredTagger, parts_in_span, ridge_solver, scaled
 from unseen.validation import Matrix, check_number
 
-TOL, MAX_ITER = 1e-9, 1000  # relative change of W, and repetitions, when there are unknown entries
+TOL, MAX_ITER = 1e-9, 1000  # relative change of W, and iterations, when there are unknown entries
 
 
 class ESZSL(ScoredTagger):
@@ -26,17 +26,17 @@ class ESZSL(ScoredTagger):
     When every entry is known: ``W = (X'X + gamma I)^-1 X'T Ms (Ms'Ms + lam I)^-1``; otherwise this is repeated
     with the predictions of the last W in place of the unknown entries. The score of a label is ``x W m_c``.
 
-    Differences from the paper: a row of the targets has any number of positives, some entries may be unknown, and
-    the features are used as they are, without a kernel.
+    Differences from the paper: a target row may have any number of positives, some entries may be unknown, and
+    the features are used directly, without a kernel.
 
     `explain`: ``x W = sum_k e_k(x) m_k`` lies in the span of the seen labels; label k adds ``e_k(x) <m_k, m_c>``.
 
     Parameters
     ----------
     gamma : float, default=1.0
-        Weight on the side of the features; of the scale of the eigenvalues of X'X.
+        Weight on the feature side, on the scale of the eigenvalues of X'X.
     lam : float, default=10.0
-        Weight on the side of the labels; of the scale of the eigenvalues of Ms'Ms.
+        Weight on the label side, on the scale of the eigenvalues of Ms'Ms.
     normalize, center : bool, default=True
         Scale features and label vectors to unit length, the latter after subtracting the mean of those in `fit`.
 
@@ -45,7 +45,7 @@ class ESZSL(ScoredTagger):
     weights_ : ndarray of shape (n_features, n_dims)
         W.
     n_iter_ : int
-        Repetitions; 0 when every entry is known.
+        Iterations; 0 when every entry is known.
     """
 
     def __init__(

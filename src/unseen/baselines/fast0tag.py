@@ -11,7 +11,7 @@ from unseen.baselines._linear import gather, parts_in_span, ridge_solver
 from unseen.baselines._ranking import RankingTagger, principal_directions, ranking_problem
 from unseen.validation import Matrix, check_number
 
-TOL = 1e-8  # relative duality gap of the ranking SVM of every image
+TOL = 1e-8  # relative duality gap of each image's ranking SVM
 
 
 class Fast0Tag(RankingTagger):
@@ -33,7 +33,7 @@ class Fast0Tag(RankingTagger):
     Parameters
     ----------
     alpha : float, default=0.1
-        Weight of |w|^2 in the ranking SVM of an image; labels count as of median length 1.
+        Weight of |w|^2 in the ranking SVM of an image; labels are scaled to a median length of 1.
     ridge : float, default=1e-2
         Weight of |W|^2, relative to the sum of the squared lengths of the images.
     normalize, center : bool, default=True
@@ -60,7 +60,7 @@ class Fast0Tag(RankingTagger):
     def _learn(self, problem: TrainingProblem) -> None:
         alpha = check_number(self.alpha, "alpha", strict=True)
         ridge = check_number(self.ridge, "ridge", strict=True)
-        with threadpool_limits(limits=1):  # most products are too small to share
+        with threadpool_limits(limits=1):  # most products are too small to parallelise
             task = ranking_problem(problem, normalize=self.normalize_)
             directions, self.direction_gap_ = principal_directions(task.C, task.T, alpha=alpha, tol=TOL)
             solve = ridge_solver(task.X, ridge, "ridge", normalize=self.normalize_, relative=True)

@@ -35,7 +35,7 @@ class LatEm(RankingTagger):
     Parameters
     ----------
     n_maps : int, default=2
-        K. More maps fit the seen labels more closely, and may transfer less when these are few.
+        K. More maps fit the seen labels more closely, but may transfer less when there are few.
     alpha : float, default=1e-3
         Weight of the squared maps, with images and labels in units of their median lengths.
     pairs : {"all", "worst"}, default="all"
@@ -89,7 +89,7 @@ class LatEm(RankingTagger):
             "max_iter": check_count(self.max_iter, "max_iter"),
         }
         rng = check_generator(self.random_state)
-        with threadpool_limits(limits=1):  # the products of a step are too small to share
+        with threadpool_limits(limits=1):  # the products of a step are too small to parallelise
             task = ranking_problem(problem, normalize=self.normalize_)
             self.visual_maps_, self.objective_trace_ = descend(task, rng, **settings)
         self.label_basis_ = task.basis

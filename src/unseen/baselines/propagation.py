@@ -31,7 +31,7 @@ class LabelPropagation(ScoredTagger):
     that minimises ``sum over known (i, k) of log(1 + exp(-t_ik (x_i w_k + b_k))) + |w_k|^2 / (2 C)``.
 
     Row c of S holds the ``relations`` of label c to the others (0 to itself), divided by their sum. A label
-    without relations has ``exp(cos(m_c, m_j) / temperature)`` in their place. A label that comes later attaches to
+    without relations has ``exp(cos(m_c, m_j) / temperature)`` in their place. A label scored later is attached to
     the graph without altering it: ``f_c = alpha sum_j S_cj f_j`` with such similarities. In Zhou et al. (2003) the
     nodes are images, and S is D^-1/2 R D^-1/2 in place of the random walk D^-1 R.
 
@@ -91,7 +91,7 @@ class LabelPropagation(ScoredTagger):
         return np.asarray(expit(self._project(X, self.weights_)[0] + self.bias_) * self._label_reach(M)[0])
 
     def _label_reach(self, M: Matrix) -> Matrix:
-        """How much of each seen label's probability arrives at the labels M."""
+        """How much of each seen label's probability reaches the labels M."""
         late = self.alpha_ * similarity_shares(M, self.embedded_, self.temperature_) @ self.reach_
         return with_known_rows(late, M, self.embedded_, self.reach_)
 

@@ -1,4 +1,4 @@
-"""`unseen data`: annotated images, from the usual data sets or a table of one's own."""
+"""`unseen data`: annotated images, from standard data sets or your own table."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def list_data_sets() -> None:
         (name, one.title, f"{sum(one.lists.values()):,}", f"{one.n_bytes / 1e6:,.0f}")
         for name, one in DATA_SETS.items()
     ]
-    note = "COCO and NUS-WIDE are read as they unpack, but not downloaded. Next: unseen data get voc2007"
+    note = "COCO and NUS-WIDE can be read but not downloaded. Next: unseen data get voc2007"
     print_table(Table("Data sets", ("name", "content", "images", "download, MB"), rows, note))
 
 
 @data_app.command("get")
 def get(
     name: Annotated[str, Argument(help="Data set: voc2007 or voc2012.")],
-    output: Annotated[Path, Option("--output", "-o", help="Folder to put it in; by default this one.")] = Path(),
+    output: Annotated[Path, Option("--output", "-o", help="Folder to put it in; default: current.")] = Path(),
 ) -> None:
     """Download the official archives, verify and unpack them; run it again to resume."""
     with one_line_errors("data get", "run it again to resume"):
@@ -49,11 +49,11 @@ def get(
 @data_app.command("show")
 def show(
     source: Annotated[str, Argument(help="VOC devkit, NUS-WIDE folder, COCO instances file, CSV or TSV.")],
-    output: Annotated[Path | None, Option("--output", "-o", help="CSV to convert to, a column per label.")] = None,
+    output: Annotated[Path | None, Option("--output", "-o", help="CSV to write, one column per label.")] = None,
     split: Annotated[str | None, Option(help="Part to read, such as trainval or test; all by default.")] = None,
     year: Annotated[int | None, Option(help="VOC: 2007 or 2012, if the folder holds both.")] = None,
-    difficult: Annotated[str | None, Option(help="VOC: labels of difficult objects: absent or unknown.")] = None,
-    crowd: Annotated[str | None, Option(help="COCO: labels of crowds only: present, absent or unknown.")] = None,
+    difficult: Annotated[str | None, Option(help="VOC: read difficult objects as absent or unknown.")] = None,
+    crowd: Annotated[str | None, Option(help="COCO: crowd-only labels: present, absent or unknown.")] = None,
     labels: Annotated[str | None, Option(help="NUS-WIDE: concepts81 (default), tags1k or both.")] = None,
     tristate: Annotated[str | None, Option(help="Table of 1, 0, -1: 0 is absent, or unknown (as in VOC).")] = None,
     form: Annotated[str | None, Option(help="Table: lists, pairs or columns, if unclear.")] = None,
@@ -83,7 +83,7 @@ def _counts(annotations: Annotations, source: str, most: int) -> Table:
 
     present, absent, unknown = annotations.counts()
     n_images, n_labels = len(annotations.images), len(annotations.labels)
-    # The most frequent labels if there is a choice to make, otherwise all of them in their own order.
+    # The most frequent labels if not all fit, otherwise all of them in their original order.
     order = range(n_labels) if not most or n_labels <= most else sorted(range(n_labels), key=lambda i: -present[i])
     rows = []
     for i in list(order)[: most or None]:

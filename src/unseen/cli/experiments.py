@@ -19,12 +19,12 @@ _NO_PATHS: list[Path] = []
 def demo(
     output: Annotated[Path, Option("--output", "-o", help="HTML page to write.")] = Path("unseen-demo.html"),
     seed: Annotated[int, Option(min=0, help="Seed of the simulated scenes.")] = 0,
-    quick: Annotated[bool, Option("--quick", help="Fewer images and settings: a few seconds.")] = False,
+    quick: Annotated[bool, Option("--quick", help="Fewer images and settings; takes a few seconds.")] = False,
 ) -> None:
     """Tag photos, then run a zero-shot experiment on simulated scenes: a minute, no downloads."""
     with one_line_errors("demo"):
         check_output(output)
-        from unseen.demo import run_demo  # the numerical libraries are loaded when there is work for them
+        from unseen.demo import run_demo  # the numerical libraries are loaded only when needed
 
         with show_progress() as reporter:
             result = run_demo(output, seed=seed, quick=quick, report=reporter.stage)
@@ -50,12 +50,12 @@ def reproduce(
     vectors: Annotated[list[str], Option(help='glove, use, "use:a photo of a {}" or a file; repeatable.')] = _NONE,
     hit_counts: Annotated[Path | None, Option(help="CSV matrix of hit counts, for TAEP-C.")] = None,
     relations: Annotated[Path | None, Option(help="CSV matrix of WordNet path lengths, for TAEP-H.")] = None,
-    seen: Annotated[list[str], Option(help="Seen labels, between commas or in a file; else every other.")] = _NONE,
+    seen: Annotated[list[str], Option(help="Seen labels, comma-separated or a file; else every other.")] = _NONE,
     unseen: Annotated[list[str], Option(help="Unseen labels, given in the same way; else the rest.")] = _NONE,
     splits: Annotated[int | None, Option(min=0, help="Random splits; else 5, or 3 without a search.")] = None,
-    repeats: Annotated[int, Option(min=1, help="Runs with other seeds.")] = 1,
+    repeats: Annotated[int, Option(min=1, help="Runs with different seeds.")] = 1,
     no_search: Annotated[
-        bool, Option("--no-search", "--quick", help="Default parameters: a few minutes.")
+        bool, Option("--no-search", "--quick", help="Default parameters; takes a few minutes.")
     ] = False,
     seed: Annotated[int, Option(min=0, help="The same seed gives the same numbers.")] = 0,
     jobs: Annotated[int, Option(help="Cells to run at once; -1 for all cores.")] = -1,

@@ -1,4 +1,4 @@
-"""`unseen labels`: labels before any training."""
+"""`unseen labels`: inspect labels before training."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NONE: list[str] = []
 
 
 def labels(
-    seen: Annotated[list[str], Option(help="Annotated labels: words between commas, or a file; repeatable.")],
+    seen: Annotated[list[str], Option(help="Annotated labels: comma-separated words, or a file; repeatable.")],
     unseen: Annotated[list[str], Option(help="Labels without annotations, given in the same way.")] = _NONE,
     vectors: Annotated[str, Option(help='use, glove, "use:a photo of a {}", a file of vectors, or none.')] = "use",
     missing: Annotated[str, Option(help="Names without a vector: error, mean (of all) or skip.")] = "error",
@@ -32,7 +32,7 @@ def labels(
     sense: Annotated[list[str], Option(help="WordNet sense of a label: plant=plant.n.02.")] = _NONE,
     output: Annotated[Path | None, Option("--output", "-o", help="HTML page with tables and figures.")] = None,
 ) -> None:
-    """Look at labels before any training: vectors, relations, and which unseen labels can learn from seen ones."""
+    """Inspect labels before training: vectors, relations, and which unseen labels can learn from seen ones."""
     with one_line_errors("labels"):
         check_output(output)
         from unseen.labels.diagnosis import comparable, diagnose
@@ -68,15 +68,15 @@ def labels(
                 figures.append((plots.to_svg(drawn, prefix="map-"), caption))
             if related is not None:
                 drawn = plots.relation_map(related.matrix, names, n_seen)
-                figures.append((plots.to_svg(drawn, prefix="matrix-"), "Relations, the seen labels first."))
+                figures.append((plots.to_svg(drawn, prefix="matrix-"), "Relations, seen labels first."))
             subtitle = f"{n_seen} seen and {len(names) - n_seen} unseen labels"
             write_page(output, "labels.html.j2", subtitle=subtitle, tables=tables, figures=figures)
 
 
 def read_words(given: Iterable[str], option: str) -> list[str]:
-    """Return the words of an option: each value is a file with one word per line, or words between commas.
+    """Return the words of an option: each value is a file with one word per line, or comma-separated words.
 
-    Semicolons separate words too; a word that holds a separator stands in double quotes; ``#`` begins a comment in
+    Semicolons separate words too; words containing a separator need double quotes; ``#`` begins a comment in
     a file.
     """
     words: list[str] = []
@@ -88,7 +88,7 @@ def read_words(given: Iterable[str], option: str) -> list[str]:
                 raise ValueError(f"{option}: {text!r} is not UTF-8 text ({error}).") from None
             words += [line for line in lines if not line.lstrip().startswith("#")]
         elif not re.search("[,;]", text) and (text.endswith((".txt", ".csv")) or "/" in text):
-            raise ValueError(f"{option}: there is no file {text!r}. Pass a file, or words between commas.")
+            raise ValueError(f"{option}: there is no file {text!r}. Pass a file, or comma-separated words.")
         else:
             words += [word.strip().strip('"') for word in re.findall(r'\s*"[^"]*"\s*|[^,;]+', text)]
     words = [" ".join(word.split()) for word in words if word.strip()]
@@ -119,13 +119,13 @@ def _transfer(diagnosis: Diagnosis) -> Table:
         rows.append((label.name, ", ".join(f"{name} {cosine:.2f}" for name, cosine in label.neighbours), verdict))
     note = f"Orphan: its nearest seen label is no nearer than chance ({diagnosis.chance:.2f})."
     if diagnosis.is_rough:
-        note += " With so few labels the level of chance is a rough estimate."
+        note += " With this few labels the chance level is only a rough estimate."
     columns = ("unseen label", "nearest seen labels, cosine", "verdict")
     return Table("What each unseen label can learn from", columns, rows, note)
 
 
 def _vectors(labels: LabelSpace, n_seen: int) -> Table:
-    """Return what stands for each label, and which other label is nearest."""
+    """Return how each label was looked up, and its nearest other label."""
     from unseen.labels.diagnosis import comparable
 
     rows, unit = [], comparable(labels)

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from unseen.photos.tagger import PhotoTags
     from unseen.photos.training import Trained
 
-_Words = Annotated[list[str], Option("--words", "-w", help="Words between commas, or a file; repeatable.")]
-_Model = Annotated[str | None, Option("--model", "-m", help="A model of unseen fit; else the packaged one.")]
+_Words = Annotated[list[str], Option("--words", "-w", help="Comma-separated words, or a file; repeatable.")]
+_Model = Annotated[str | None, Option("--model", "-m", help="A model from unseen fit; else the packaged one.")]
 _Features = Annotated[str, Argument(help="Folder of unseen features, or an .npz file with one row per image.")]
 _Annotations = Annotated[str, Option("--annotations", "-a", help="CSV, VOC devkit, COCO file or NUS-WIDE folder.")]
 _Split = Annotated[str | None, Option(help="Part of the annotations, or all; else train(val) or test, as needed.")]
@@ -45,7 +45,7 @@ def tag(
     words: _Words = _NONE,
     model: _Model = None,
     top: Annotated[int, Option(min=1, help="Tags per photo.")] = 5,
-    as_json: Annotated[bool, Option("--json", help="Print one JSON object per photo and line.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object per line, one per photo.")] = False,
     as_csv: Annotated[bool, Option("--csv", help="Print a CSV table, one row per tag.")] = False,
     output: _Page = None,
 ) -> None:
@@ -86,7 +86,7 @@ def explain(
     top: Annotated[int, Option(min=1, help="Parts to show.")] = 10,
     output: _Page = None,
 ) -> None:
-    """Say why a photo got its score for a word: exact parts from labels, classes of the backbone or images."""
+    """Explain a photo's score for a word: exact parts from labels, classes of the backbone or images."""
     with one_line_errors("explain"):
         check_output(output)
         from unseen.photos.tagger import PhotoTagger, thumbnail
@@ -115,13 +115,13 @@ def features(
     only: Annotated[bool, Option("--only", help="Drop images from the folder that are not given here.")] = False,
 ) -> None:
     """Compute the features of images; run it again to resume, or to add new images."""
-    with one_line_errors("features", "what is finished was kept, run it again to resume"):
+    with one_line_errors("features", "finished work was kept, run it again to resume"):
         from unseen.images.features import extract_features
         from unseen.validation import counted
 
         started = time.monotonic()
         with show_progress() as reporter:
-            step = reporter.stage(f"describing images by {backbone}")
+            step = reporter.stage(f"computing features with {backbone}")
             made = extract_features(
                 sources, output, backbone, batch=batch, jobs=jobs, strict=strict, only=only, progress=step
             )
@@ -140,12 +140,12 @@ def fit(
     annotations: _Annotations,
     output: Annotated[Path, Option("--output", "-o", help="Model file to write (.safetensors).")],
     vectors: Annotated[str, Option(help='use, glove, "use:a photo of a {}", or a file of word vectors.')] = "use",
-    unseen: Annotated[list[str], Option(help="Labels to transfer to, as far as known; like --words.")] = _NONE,
+    unseen: Annotated[list[str], Option(help="Labels to transfer to, if known; like --words.")] = _NONE,
     split: _Split = None,
     source: Annotated[list[str], Option(help="Relations: wordnet, a CSV of hit counts, tag sets.")] = _NONE,
     classes: Annotated[bool, Option(help="Add evidence from the backbone's own classes, if it has any.")] = True,
-    backbone: Annotated[str | None, Option(help="What made the features, if their file does not say.")] = None,
-    search: Annotated[bool, Option("--search", help="Choose beta, with --unseen also gamma: minutes.")] = False,
+    backbone: Annotated[str | None, Option(help="Backbone of the features, if not in their file.")] = None,
+    search: Annotated[bool, Option("--search", help="Choose beta (and gamma with --unseen): minutes.")] = False,
     rank: Annotated[int | None, Option(min=1, help="Rank of the projection; else the number of labels.")] = None,
     beta: Annotated[float, Option(help="Weight of the squared norm.")] = 10.0,
     gamma: Annotated[float | None, Option(help="Weight of the transfer to --unseen; else 0.1.")] = None,

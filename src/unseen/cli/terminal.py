@@ -1,4 +1,4 @@
-"""What the commands share: progress, tables, pages, and errors in one line."""
+"""Shared by the commands: progress, tables, pages, and one-line errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STYLES = {"strong": "bold cyan", "muted": "italic dim", "pill": "dim", "good": 
 
 
 def make_output_safe() -> None:
-    """Let standard output exist and take any text: nothing that is printed ends a command."""
+    """Make sure that standard output exists and accepts any text, so that printing never ends a command."""
     if sys.stdout is None:  # closed, as by ``>&-``
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (open until the end)
     elif isinstance(sys.stdout, io.TextIOWrapper):
@@ -45,7 +45,7 @@ def printable(text: str) -> str:
 
 
 def say(text: str, style: str | None = None, console: Console | None = None) -> None:
-    """Print one line as it is, without markup; a terminal wraps it."""
+    """Print one line verbatim, without markup; a terminal wraps it."""
     (console or open_console()).print(printable(text), style=style, markup=False, soft_wrap=True)
 
 
@@ -90,7 +90,7 @@ def check_output(output: Path | None) -> None:
 
 
 def write_page(output: Path, template: str, **context: object) -> None:
-    """Render a template to a file, atomically, and tell where it is, on standard error."""
+    """Render a template to a file, atomically, and print its path to standard error."""
     from unseen.files import write_atomically
     from unseen.templates import render
 
@@ -100,11 +100,11 @@ def write_page(output: Path, template: str, **context: object) -> None:
 
 
 class Reporter:
-    """Progress of a command: a bar per stage on a terminal, lines of text elsewhere."""
+    """Progress of a command: one bar per stage on a terminal, lines of text elsewhere."""
 
     def __init__(self, console: Console, bars: Progress | None) -> None:
         self._console, self._bars = console, bars
-        self._spoken = time.monotonic()
+        self._reported = time.monotonic()
 
     def stage(self, title: str) -> Callable[[int, int | None], None]:
         """Begin a stage, and return its ``step(done, total)``."""
@@ -119,8 +119,8 @@ class Reporter:
         """Show how much of the stage is done."""
         if self._bars is not None:
             self._bars.update(self._bars.task_ids[-1], completed=done, total=total)
-        elif time.monotonic() - self._spoken >= 10.0:  # seconds
-            self._spoken = time.monotonic()
+        elif time.monotonic() - self._reported >= 10.0:  # seconds
+            self._reported = time.monotonic()
             say(f"    {done:,}" + (f" of {total:,}" if total else ""), console=self._console)
 
     def finish(self) -> None:
@@ -146,12 +146,12 @@ def show_progress(console: Console | None = None) -> Iterator[Reporter]:
 
 
 def print_table(table: Table, console: Console | None = None) -> None:
-    """Print a table as its page shows it; without colours, strong cells have a star and muted rows brackets."""
+    """Print a table as on its page; without colours, strong cells get a star and muted rows brackets."""
     from rich import box
     from rich.table import Table as Grid
 
     console = console or open_console()
-    narrow = console.width < 100  # then headings stand on several lines
+    narrow = console.width < 100  # headings then wrap
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if narrow else 2, 0, 0), show_edge=False)
     numeric = numeric_columns(table.rows) or [False] * len(table.columns)
     for name, right in zip(table.columns, numeric, strict=True):

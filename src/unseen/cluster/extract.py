@@ -1,4 +1,4 @@
-"""Features of more images than one machine can describe: by the workers of a Dask cluster, one folder per part."""
+"""Feature extraction on the workers of a Dask cluster, one folder per part."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def extract_on_cluster(
 ) -> FeatureSet:
     """Compute the features of images on the workers of the current Dask client.
 
-    The images are cut into parts, and a worker makes a folder of each, by `extract_features` with one thread. All
-    workers must see the image files and `output` under the same paths. What is interrupted, by a lost worker
-    too, continues where it stopped, and what is finished is not done again.
+    The images are split into parts; for each, a worker fills a folder by `extract_features` with one thread. All
+    workers must see the image files and `output` under the same paths. Interrupted work, even by a lost
+    worker, continues where it stopped, and finished work is not repeated.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def extract_on_cluster(
     output : str or pathlib.Path
         Folder for the folders ``00000``, ``00001``, ... of the parts.
     part_size : int, default=4096
-        Images per part. Another number makes other parts.
+        Images per part. A different number gives different parts.
 
     Returns
     -------
@@ -77,8 +77,8 @@ def extract_on_cluster(
 
 
 def _extract(paths: list[str], folder: Path, backbone: Backbone | str | Path, batch: int) -> tuple[Problem, ...]:
-    """Make the folder of one part, unless none of its files can be read; return those that cannot."""
-    images = folder.with_suffix(".txt")  # a listed file that is missing is left out, not refused
+    """Make the folder of one part, unless none of its files can be read; return the unreadable ones."""
+    images = folder.with_suffix(".txt")  # a missing file in a list is skipped, not an error
     images.parent.mkdir(parents=True, exist_ok=True)
     images.write_text("\n".join(paths), "utf-8")
     extract = partial(extract_features, images, folder, backbone, batch=batch, jobs=1, only=True)
@@ -86,7 +86,7 @@ def _extract(paths: list[str], folder: Path, backbone: Backbone | str | Path, ba
         extract(strict=True)
     except UnreadableImages as error:
         if len(error.problems) < len(paths):
-            extract()  # what was described is there, and now finished without the others
+            extract()  # finishes without the unreadable files; existing features are reused
         return error.problems
     return ()
 

@@ -1,18 +1,18 @@
 """Training on the workers of a Dask cluster: rounds of CoCoA+, with the true duality gap.
 
-The images are cut into parts that stay on the workers, with their duals. CoCoA+ splits the dual by rows: in a
+The images are split into parts that stay on the workers, with their duals. CoCoA+ splits the dual by rows: in a
 round every part k ascends, from a common V, on the model
 
     ``<dPsi, T> - beta <V, dV_k> - sigma beta/2 |dV_k|^2``,   ``dV_k = X_k' dPsi_k A / beta``,
 
-which is the common dual but for the products of different parts, for which ``sigma`` stands. It is the row problem
+which is the common dual except that ``sigma`` replaces the products of different parts. It is the row problem
 with ``beta / sigma`` in place of beta, so the same ascent solves it: its V moves by ``sigma dV_k``. With ``sigma``
 the number of parts the sum of all moves never overshoots, but where parts pull in opposite directions it creeps.
-So a part goes on along the way it took since the round before (Nesterov's momentum), as far as the caps allow.
+So a part continues in the direction of its last round (Nesterov's momentum), as far as the caps allow.
 
 Each step is a Dask task without side effects, and the client receives only summary statistics: when a worker is
 lost, Dask repeats the tasks whose results it held. The client copies the duals every `CHECKPOINT_EVERY` rounds, so
-that no more than these rounds are repeated.
+that at most these rounds are repeated.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from unseen.solvers.dual import Ascent, DualProblem, DualSolution, SparseDuals, 
 from unseen.solvers.rows import Floats, Rows, row_scale
 from unseen.validation import Annotations, Matrix, as_targets, axis_names, check_annotations, check_targets
 
-Future = Any  # of distributed, an extra
+Future = Any  # from distributed, an optional dependency
 
-CHECK_EVERY = 5  # rounds between true gaps while the running estimate is still above the tolerance
+CHECK_EVERY = 5  # rounds between exact gaps while the running estimate is above the tolerance
 CHECKPOINT_EVERY = 20
 MAX_ROUNDS = 1000
 FAN_IN = 8  # terms that one task adds
@@ -71,8 +71,8 @@ def check_dask_images(estimator: Any, X: Any) -> Any:
 def spread(X: Any, Y: Any, *, normalize: bool, part_size: int, weights: Any = None) -> tuple[Parts, Annotations]:
     """Put images, targets and weights on the workers of the current cluster, in parts of about ``part_size`` rows.
 
-    X is a validated matrix of this machine, or a Dask array as `known_rows` returns it; weights are a NumPy or
-    Dask vector, or None. The annotations that are returned have no rows: those are on the workers.
+    X is a validated local matrix, or a Dask array as returned by `known_rows`; weights are a NumPy or
+    Dask vector, or None. The returned annotations have no rows: those are on the workers.
     """
     import dask
 
@@ -82,10 +82,10 @@ def spread(X: Any, Y: Any, *, normalize: bool, part_size: int, weights: Any = No
     n_images = X.shape[0]
     T, annotations = _targets(Y, n_images)
     weights = np.ones(n_images) if weights is None else weights
-    # Parts follow from the data and the parameter alone: workers come and go.
+    # Parts depend on the data and the parameter alone, as workers come and go.
     edges = np.linspace(0, n_images, -(-n_images // part_size) + 1).astype(int)
     sizes, dtype = np.diff(edges).tolist(), np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
-    # Parts of a matrix of this machine go to the workers in turn; those of Dask stay where Dask puts them.
+    # Parts of a local matrix go to the workers in turn; parts of a Dask array stay where Dask puts them.
     workers = [None] if is_dask(X) else list(client.nthreads())
     blocks = zip(*(_cut(client, array, edges) for array in (X, T, weights)), strict=True)
     # Tasks may carry a part of X, so that Dask can repeat them.
@@ -107,7 +107,7 @@ def _targets(Y: Any, n_images: int) -> tuple[Any, Annotations]:
     names = axis_names(Y.columns, "Y") if hasattr(Y, "columns") else None
     Y = known_rows(Y, "Y") if is_dask(Y) else Y
     if not is_dask(Y) or Y.ndim != 2:
-        # Which classes a vector has is found by looking at all of it.
+        # The classes of a vector are known only after reading all of it.
         annotations = check_annotations(Y.compute() if is_dask(Y) else Y, n_images)
         return annotations.T, annotations._replace(T=annotations.T[:0])
     if Y.shape[0] != n_images:
@@ -125,12 +125,12 @@ def _cut(client: Any, array: Any, edges: Any) -> list[Any]:
 
 
 def _submit(client: Any, home: str | None, function: Callable[..., Any], *arguments: Any) -> Future:
-    """Submit a task for a certain worker, or for another if that is lost."""
+    """Submit a task to a given worker, or to another if that one is lost."""
     return client.submit(function, *arguments, pure=False, workers=home, allow_other_workers=home is not None)
 
 
 def make_part(X: Any, T: Any, weights: Any, first: int, normalize: bool, dtype: np.dtype[Any]) -> TrainingImages:
-    """Validate the images of one part, the first of which is row ``first``."""
+    """Validate the images of one part, which starts at row ``first``."""
     try:
         X = check_array(X, accept_sparse="csr", dtype=dtype, order="C", input_name="X", copy=sp.issparse(X))
         if sp.issparse(X):
@@ -138,11 +138,11 @@ def make_part(X: Any, T: Any, weights: Any, first: int, normalize: bool, dtype: 
         rows = Rows(sp.csr_array(X) if sp.issparse(X) else _writeable(X), row_scale(X, normalize))
         return TrainingImages(rows, _writeable(T), weights)
     except ValueError as error:
-        raise ValueError(f"{error} (In the part that begins at row {first}.)") from None
+        raise ValueError(f"{error} (In the part that starts at row {first}.)") from None
 
 
 def _writeable(array: Any) -> Any:
-    """The array, copied if it is read-only, as after a transfer: kernels would be compiled anew for it."""
+    """The array, copied if read-only, as after a transfer: kernels would be recompiled for it."""
     return np.require(array, requirements=["C", "W"])
 
 
@@ -151,7 +151,7 @@ def _summary(part: TrainingImages) -> tuple[float, ...]:
 
 
 class ClusterDual(DualProblem):
-    """Psi, each part of it beside its part of the images; it begins at zero."""
+    """Psi, each part stored with its images; it starts at zero."""
 
     def __init__(self, parts: Parts, beta: float, rng: np.random.Generator) -> None:
         self.least_scale = parts.least_scale
@@ -192,7 +192,7 @@ class ClusterDual(DualProblem):
 
     def _begin(self, rounds: list[Future]) -> None:
         self._rounds = rounds
-        self._step = 1.0  # share of the last round's move that was taken
+        self._step = 1.0  # fraction of the last round's move that was taken
         self._last_checkpoint = self.n_rounds
 
     def _copies(self) -> list[tuple[sp.csr_array, sp.csr_array]]:
@@ -222,7 +222,7 @@ class ClusterDual(DualProblem):
         return _submit(self._parts.client, None, function, *arguments)
 
     def _each(self, function: Callable[..., Any], *by_part: Any, common: tuple[Any, ...] = ()) -> list[Future]:
-        """One task per part, on its worker, of what belongs to it and of what is common to all."""
+        """One task per part, on its worker, with its own arguments and the common ones."""
         by_home = zip(self._parts.homes, *by_part, strict=True)
         return [_submit(self._parts.client, home, function, *own, *common) for home, *own in by_home]
 
@@ -234,7 +234,7 @@ class ClusterDual(DualProblem):
 
 
 class LabelKernel:
-    """``K = A A'``. Only A travels; K, which may be far larger, is made once by each worker."""
+    """``K = A A'``. Only A is sent; K, which may be far larger, is computed once by each worker."""
 
     def __init__(self, A: Matrix) -> None:
         self.A = _writeable(A)
@@ -252,7 +252,7 @@ class LabelKernel:
 class Round(NamedTuple):
     """Psi of a part before and after a round, and ``found``, which is ``after`` without momentum.
 
-    ``move`` is what leaves the worker: the change of V, the first-order gain of the dual
+    ``move`` is sent to the client: the change of V, the first-order gain of the dual
     ``<dPsi, T> - beta <V, dV>``, and the sum of the gaps of the rows when they were visited.
     """
 
@@ -272,7 +272,7 @@ def ascend(
     part: TrainingImages, last: Round, seed: list[int], step: float, V: Floats, kernel: LabelKernel, beta: float,
     sigma: float, momentum: float, row_tol: float,
 ) -> Round:  # fmt: skip
-    """Visit the rows of one part once, from a common V, and go on with momentum."""
+    """Visit the rows of one part once, from a common V, and add momentum."""
     before, last_found = settled(last, step)
     duals, local = SparseDuals(*before.shape), V.copy()
     duals.replace(before)
@@ -295,7 +295,7 @@ def settled(outcome: Round, step: float) -> tuple[sp.csr_array, sp.csr_array]:
 
 
 def advance(V: Floats, moves: list[Any], beta: float) -> tuple[Floats, tuple[float, float]]:
-    """Take the best step along the summed moves, at most the whole of them: longer ones may leave the caps.
+    """Take the best step along the summed moves, of length at most 1: longer ones may violate the caps.
 
     The dual along them is a parabola, so it never falls. Returns the next V; the step, and the gap estimate.
     """
@@ -329,5 +329,5 @@ def add_all(terms: list[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 
 def _product(a: Floats, b: Floats) -> float:
-    """``<a, b>`` in double precision: single would lose the small differences that steps are made from."""
+    """``<a, b>`` in double precision: single would lose the small differences that determine steps."""
     return float(np.einsum("ij,ij->", a, b, dtype=np.float64))

@@ -10,7 +10,7 @@ import numpy as np
 
 
 def is_dask(values: Any) -> bool:
-    """Whether this is a Dask array or data frame; an xarray of NumPy, which has the method too, is not."""
+    """Whether this is a Dask array or data frame; an xarray over NumPy, which has the same method, is not."""
     dask = sys.modules.get("dask.base")
     return hasattr(values, "__dask_graph__") and dask is not None and bool(dask.is_dask_collection(values))
 
@@ -18,8 +18,8 @@ def is_dask(values: Any) -> bool:
 def current_client() -> Any:
     """The client of the cluster to work on.
 
-    A task of that cluster that calls this gives its thread back: it is going to wait for other tasks, and if all
-    threads did so these would never run.
+    A task of that cluster that calls this releases its thread: it will wait for other tasks, and if all
+    threads waited, those would never run.
     """
     try:
         from distributed import get_client, get_worker, secede
@@ -32,11 +32,11 @@ def current_client() -> Any:
     except ValueError:
         raise ValueError(
             "engine: there is no Dask cluster to work on. Make one first: from dask.distributed import Client; "
-            "client = Client() for the cores of this machine, or Client(address) for a cluster that runs."
+            "client = Client() for the cores of this machine, or Client(address) for a running cluster."
         ) from None
     with suppress(ValueError):  # not in a task
         get_worker()
-        with suppress(KeyError, AttributeError):  # seceded before, or not a thread of Dask's own
+        with suppress(KeyError, AttributeError):  # already seceded, or not one of Dask's threads
             secede()
     return client
 
@@ -59,7 +59,7 @@ def over_partitions(model: Any, method: str, X: Any, **options: Any) -> Any:
     from dask.delayed import delayed
 
     example, blocks, sizes = _partitions(X)
-    sample = getattr(model, method)(example, **options)  # raises now if there is anything wrong with the options
+    sample = getattr(model, method)(example, **options)  # raises now if the options are invalid
     shared, call = delayed(model, pure=False), delayed(_call, pure=False)
     results = [call(shared, method, block, options) for block in blocks]
     if method == "tag":
@@ -72,7 +72,7 @@ def over_partitions(model: Any, method: str, X: Any, **options: Any) -> Any:
 
 
 def _partitions(X: Any) -> tuple[Any, list[Any], list[float]]:
-    """An example of an image, the partitions as delayed objects, and their sizes (NaN where not known)."""
+    """An example image, the partitions as delayed objects, and their sizes (NaN where unknown)."""
     if hasattr(X, "columns"):
         blocks = X.to_delayed()
         return X._meta_nonempty[:1], blocks, [np.nan] * len(blocks)

@@ -1,4 +1,4 @@
-"""Data sets: annotations in the formats of the field, downloads, simulated scenes."""
+"""Data sets: annotations in the usual formats, downloads, simulated scenes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read_annotations(source: str | PathLike[str], split: str | None = None, **op
     split : str, optional
         Part to read, such as ``trainval``, ``train`` or ``test``; by default all images.
     **options
-        Those of the reader: `read_voc`, `read_nuswide`, `read_coco` or `read_table`.
+        Options of the reader: `read_voc`, `read_nuswide`, `read_coco` or `read_table`.
     """
     path = Path(source).expanduser()
     reader = _reader(path, options.get("year"))
@@ -40,7 +40,7 @@ def read_annotations(source: str | PathLike[str], split: str | None = None, **op
 
 
 def _reader(path: Path, year: int | None) -> Callable[..., Annotations]:
-    """The reader of a file or folder, by what it holds."""
+    """The reader for a file or folder, chosen by its content."""
     if path.is_file():
         with path.open("rb") as file:
             is_json = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")

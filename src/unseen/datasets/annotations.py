@@ -1,4 +1,4 @@
-"""Which image shows which label: the one form that every data set is read into."""
+"""Which image shows which label: the common format that every data set is read into."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from unseen.validation import check_choice, check_names, find_names, listed
 Images = Sequence[str | PathLike[str]]
 Form = Literal["auto", "lists", "pairs", "columns"]  # of a table
 
-# Columns of a table that have a meaning of their own, the second kind if there is no other column of labels.
+# Reserved column names of a table; the second kind applies only if there is no other column of labels.
 SPLIT_COLUMNS = frozenset({"split", "subsplit"})
 NAME_COLUMNS: dict[str, Form] = {"labels": "lists", "tags": "lists", "label": "pairs", "tag": "pairs"}
 
@@ -43,7 +43,7 @@ class Annotations:
         self.labels = check_names(labels, "labels")
         self.split = None if split is None else tuple(map(str, split))
         if not self.images or not all(self.images):
-            raise ValueError("images: none, or one without a name, was given. Pass a path or an id per image.")
+            raise ValueError("images: empty, or one has no name. Pass one path or id per image.")
         repeated = [name for name, count in Counter(self.images).items() if count > 1]
         if repeated:
             raise ValueError(f"images: {listed(repeated)} given more than once. Pass one row per image.")
@@ -87,10 +87,10 @@ class Annotations:
     def rows_for(self, paths: Images, missing: Literal["error", "mark"] = "error") -> NDArray[np.int64]:
         """Row of each given image, so that ``Y[rows_for(paths)]`` belongs to features of these paths.
 
-        A path belongs to the image with exactly this name; else to the one image of which one path ends with the
-        other, folder by folder (``/data/cats/1.jpg`` and ``cats/1.jpg``); else the same without the suffixes of
-        files (``JPEGs/000005.jpg`` and ``000005``). Of several paths that fit an image, the earliest rule decides.
-        What is ambiguous is an error; a path that fits none is one too, or, with ``missing="mark"``, row -1.
+        A path matches the image with exactly this name; else the only image for which one path ends with the
+        other, folder by folder (``/data/cats/1.jpg`` and ``cats/1.jpg``); else the same without file
+        suffixes (``JPEGs/000005.jpg`` and ``000005``). If several paths match an image, the earliest rule decides.
+        An ambiguous path is an error; so is a path without a match, or, with ``missing="mark"``, it gets row -1.
         """
         check_choice(missing, "missing", ("error", "mark"))
         if isinstance(paths, str | PathLike):
@@ -106,12 +106,12 @@ class Annotations:
         return rows
 
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Numbers of images, per label, that show it, that do not, and for which it is unknown."""
+        """Number of images per label where it is present, absent and unknown."""
         present, unknown = np.count_nonzero(self.Y == 1, axis=0), np.count_nonzero(self.Y != self.Y, axis=0)
         return present, len(self.images) - present - unknown, unknown
 
     def to_csv(self, path: str | PathLike[str]) -> None:
-        """Write a table for `read_table`: path, split if there is one, and for each label 1, 0 or nothing."""
+        """Write a table for `read_table`: path, split if there is one, and 1, 0 or an empty cell per label."""
         import pandas as pd
 
         taken = [name for name in self.labels if name.lower() in SPLIT_COLUMNS]
@@ -130,7 +130,7 @@ def match_rows(paths: Sequence[str], images: Sequence[str]) -> NDArray[np.int64]
     by_stem: dict[str, list[int]] = defaultdict(list)
     for row, name in enumerate(images):
         by_stem[_stem_parts(name)[-1]].append(row)
-    fitting: dict[int, list[tuple[int, str]]] = defaultdict(list)  # for each row, paths with the rule they fit by
+    fitting: dict[int, list[tuple[int, str]]] = defaultdict(list)  # paths per row, with the rule they match by
     for path in dict.fromkeys(paths):
         same_stem = by_stem.get(_stem_parts(path)[-1], [])
         row, rule = (exact[path], 0) if path in exact else _match(path, images, same_stem)
@@ -141,12 +141,12 @@ def match_rows(paths: Sequence[str], images: Sequence[str]) -> NDArray[np.int64]
         found[path] = row
         equal = [other for rule, other in fitting[row] if rule == earliest]
         if len(equal) > 1:
-            raise ValueError(f"paths: {listed(equal)} all fit the image {images[row]!r}. Pass one of them.")
+            raise ValueError(f"paths: {listed(equal)} all match the image {images[row]!r}. Pass one of them.")
     return np.array([found.get(path, -1) for path in paths], dtype=np.int64)
 
 
 def _match(path: str, images: Sequence[str], rows: list[int]) -> tuple[int, int]:
-    """Row of the image that a path fits, among those with the same stem, and the rule by which it fits."""
+    """Row of the image that a path matches, among those with the same stem, and the rule that matched."""
     for rule, parts in enumerate((_parts, _stem_parts), start=1):
         one = parts(path)
         others = {row: parts(images[row]) for row in rows}
@@ -160,12 +160,12 @@ def _match(path: str, images: Sequence[str], rows: list[int]) -> tuple[int, int]
 
 
 def _parts(path: str) -> list[str]:
-    """Folders and file name, without those that only say where one stands."""
+    """Folders and file name, without ``.`` and the like."""
     return [part for part in path.split("/") if part not in ("", ".", "..")] or [path]
 
 
 def _stem_parts(path: str) -> list[str]:
-    """The same without the suffix of the file: two to four letters or digits, the first of them a letter."""
+    """The same without the file suffix: two to four letters or digits, starting with a letter."""
     *folders, name = _parts(path)
     return [*folders, re.sub(r"(?<=.)\.[A-Za-z][A-Za-z0-9]{1,3}$", "", name)]
 

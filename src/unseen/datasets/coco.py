@@ -1,4 +1,4 @@
-"""COCO instances: which objects a picture shows, from the boxes drawn on it."""
+"""COCO instances: the objects that an image shows, from its annotated boxes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def read_coco(
     path : str or path
         A file such as ``instances_val2017.json``.
     crowd : {"present", "absent", "unknown"}, default="present"
-        What a label counts as in an image that shows it only as a crowd (``iscrowd``): a group of objects that
-        were not told apart. They are there to be seen, hence the default.
+        How to read a label that an image shows only as a crowd (``iscrowd``): a group of objects annotated
+        together. They are visible, hence the default.
     """
     check_choice(crowd, "crowd", tuple(_CROWD))
     path = Path(path)
@@ -37,7 +37,7 @@ def read_coco(
         raise FileNotFoundError(f"path: there is no file {str(path)!r}. Pass a file like instances_val2017.json.")
     try:
         with path.open(encoding="utf-8-sig") as file:
-            # Fractions occur in outlines and boxes only; left as text, they are read twice as fast.
+            # Fractions occur only in outlines and boxes; leaving them as text halves the reading time.
             content = json.load(file, object_hook=_without_outlines, parse_float=str)
         return _to_annotations(content, _CROWD[crowd])
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
@@ -48,7 +48,7 @@ def read_coco(
 
 
 def _without_outlines(entry: dict[str, Any]) -> dict[str, Any]:
-    """What is needed of an object in the file; outlines and boxes are most of it."""
+    """The fields of an object that are needed; outlines and boxes take most of the file."""
     return {key: value for key, value in entry.items() if key in _KEYS}
 
 
@@ -58,7 +58,7 @@ def _to_annotations(content: Any, crowd: float) -> Annotations:
     if (len(rows), len(columns)) != (len(images), len(labels)):
         raise ValueError("two images or categories with the same id")
     Y = np.zeros((len(images), len(labels)), dtype=np.float32)
-    # Single objects come last: they count even where there is a crowd of the same kind.
+    # Single objects come last: they override a crowd of the same category.
     for entry in sorted(content["annotations"], key=lambda entry: not entry.get("iscrowd", 0)):
         value = crowd if entry.get("iscrowd", 0) else 1.0
         Y[rows[entry["image_id"]], columns[entry["category_id"]]] = value

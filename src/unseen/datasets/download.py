@@ -1,4 +1,4 @@
-"""Data sets that can be downloaded: official archives, checked, unpacked whole or not at all."""
+"""Data sets that can be downloaded: official archives, verified and unpacked atomically."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DataSet:
     hosts: tuple[str, ...]
     archives: dict[str, tuple[str, int]]
     folder: str
-    lists: dict[str, int]  # numbers of lines: if these are right, the data set is whole
+    lists: dict[str, int]  # line counts: if these are right, the data set is complete
 
     @property
     def n_bytes(self) -> int:
@@ -54,10 +54,10 @@ DATA_SETS = {
 def get_data_set(
     name: str, into: str | PathLike[str] = ".", *, report: Callable[[str], Progress] | None = None
 ) -> Path:
-    """Download and unpack a data set, unless it is there; return its folder.
+    """Download and unpack a data set, unless it exists; return its folder.
 
-    The archives are put into `into` and removed at the end, except those that were there before, which are used.
-    An interrupted download is continued by the next call. The data set appears when all of it is unpacked.
+    The archives are put into `into` and removed at the end, except those that were already there, which are used.
+    The next call resumes an interrupted download. The data set appears only once it is fully unpacked.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def get_data_set(
             return target
         if target.exists():
             raise FileExistsError(
-                f"into: {str(target)!r} is there, but is not the whole data set. Move it, or pass another folder."
+                f"into: {str(target)!r} exists, but is not the complete data set. Move it, or pass another folder."
             )
         new = [into / archive for archive in data_set.archives if not (into / archive).exists()]
         for archive, (md5, _) in data_set.archives.items():
@@ -89,7 +89,7 @@ def get_data_set(
 
 
 def _incomplete_lists(data_set: DataSet, folder: Path) -> list[str]:
-    """Lists that are missing, or name another number of images than they should."""
+    """Lists that are missing or have the wrong number of images."""
     paths = {name: folder / name for name in data_set.lists}
     n_images = {name: len(path.read_bytes().split()) for name, path in paths.items() if path.is_file()}
     return [name for name, count in data_set.lists.items() if n_images.get(name) != count]
@@ -108,7 +108,7 @@ def _fetch(urls: list[str], path: Path, md5: str, report: Callable[[str], Progre
 
 
 def _unpack(data_set: DataSet, into: Path, temporary: Path, report: Callable[[str], Progress]) -> None:
-    """Unpack all archives into a temporary folder, and move the data set from there when it is whole."""
+    """Unpack all archives into a temporary folder, and move the data set from there when it is complete."""
     shutil.rmtree(temporary, ignore_errors=True)  # left by a process that was killed
     try:
         for archive, (_, size) in data_set.archives.items():

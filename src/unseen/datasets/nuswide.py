@@ -23,14 +23,14 @@ def read_nuswide(
     They are read from ``ImageList/Imagelist.txt``, ``ConceptsList/Concepts81.txt``,
     ``Groundtruth/AllLabels/Labels_<concept>.txt``, ``NUS_WID_Tags/TagList1k.txt`` and ``AllTags1k.txt``. Neither
     capital letters in file names nor the folder that a file is in matter. The `split`, ``train`` or ``test``, is
-    known if ``TrainImagelist.txt`` and ``TestImagelist.txt`` are there.
+    known if ``TrainImagelist.txt`` and ``TestImagelist.txt`` exist.
 
     Parameters
     ----------
     folder : str or path
         Folder that holds these folders.
     labels : {"concepts81", "tags1k", "both"}, default="concepts81"
-        The 81 concepts that people verified; the 1,000 most frequent tags of Flickr users; or both, as in the
+        The 81 manually verified concepts; the 1,000 most frequent tags of Flickr users; or both, as in the
         literature on zero-shot tagging: the tags that are not concepts (seen), then the 81 concepts (unseen).
     """
     check_choice(labels, "labels", ("concepts81", "tags1k", "both"))
@@ -63,7 +63,7 @@ def is_nuswide(folder: str | PathLike[str]) -> bool:
 
 
 def _index(folder: Path) -> dict[str, Path]:
-    """Files by their name in small letters; folders of images, which are large, are not looked into."""
+    """Files by lower-case name; image folders, which are large, are skipped."""
     files: dict[str, Path] = {}
     for entry in sorted(folder.iterdir()):
         if entry.name.lower() in _FOLDERS and entry.is_dir():
@@ -81,7 +81,7 @@ def _names(path: Path) -> list[str]:
         lines = []
     names = [line.strip().replace("\\", "/") for line in lines if line.strip()]
     if not names:
-        raise ValueError(f"folder: {str(path)!r} is empty or not text in UTF-8. Unpack the archive again.")
+        raise ValueError(f"folder: {str(path)!r} is empty or not UTF-8 text. Unpack the archive again.")
     return names
 
 
@@ -98,10 +98,10 @@ def _split(files: dict[str, Path], images: list[str]) -> tuple[str, ...] | None:
 
 
 def _read_bits(path: Path, n_rows: int, n_columns: int) -> NDArray[np.int8]:
-    """Read a matrix of 0 and 1 in text: 270 million entries in seconds, unlike general parsers."""
+    """Read a text matrix of 0 and 1: 270 million entries in seconds, unlike general parsers."""
     codes = np.fromfile(path, dtype=np.uint8)
     bits = (codes[codes > ord(" ")] - ord("0")).view(np.int8)
     if bits.size != n_rows * n_columns or bits.min() < 0 or bits.max() > 1:
         wanted = f"{n_columns} x 0 or 1 for each of {n_rows} images"
-        raise ValueError(f"folder: {str(path)!r} does not hold {wanted}. Unpack the archive again.")
+        raise ValueError(f"folder: {str(path)!r} does not contain {wanted}. Unpack the archive again.")
     return bits.reshape(n_rows, n_columns)

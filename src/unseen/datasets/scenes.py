@@ -27,7 +27,7 @@ _CHILDREN: Final[dict[str, tuple[str, ...]]] = {
 }  # fmt: skip
 IS_A: Final[dict[str, str]] = {child: parent for parent, children in _CHILDREN.items() for child in children}
 
-# What each scene is likely to show, the most typical label first.
+# Labels that each scene is likely to show, most typical first.
 SCENES: Final[dict[str, tuple[str, ...]]] = {
     "farm": ("cow", "sheep", "horse", "chicken", "duck", "dog", "truck"),
     "harbour": ("boat", "ship", "van", "duck", "woman"),
@@ -38,20 +38,20 @@ SCENES: Final[dict[str, tuple[str, ...]]] = {
     "street": ("car", "motorbike", "truck", "bicycle", "van", "woman", "boy"),
 }
 
-_N_SEMANTIC: Final = 10  # fewer than the seen labels, so that these can teach every direction
+_N_SEMANTIC: Final = 10  # fewer than the seen labels, so that every direction can be learned from these
 _N_NUISANCE: Final = 4
-_NUISANCE_STRENGTH: Final = 1.5  # longer than the meaning: what a projection is worth
+_NUISANCE_STRENGTH: Final = 1.5  # larger than the semantic part, so that a projection helps
 _INHERITANCE: Final = 0.75  # correlation of a child's semantics with its parent's
 _BACKGROUND_STRENGTH: Final = 0.2
 _NOISE: Final = 0.8  # standard deviation in a feature, where one label contributes 1
 _LABELS_PER_IMAGE: Final = 1.6  # on average; every image has at least one
-_SURPRISE: Final = 0.05  # probability that a tag owes nothing to the scene
+_SURPRISE: Final = 0.05  # probability that a tag is independent of the scene
 _N_TAG_SETS: Final = 50_000
 
 
 @dataclass(frozen=True, eq=False)
 class TaggedScenes:
-    """Simulated images, their labels and all that is known of the labels; made by `make_tagged_scenes`.
+    """Simulated images, their labels and side information on the labels; made by `make_tagged_scenes`.
 
     Attributes
     ----------
@@ -68,11 +68,11 @@ class TaggedScenes:
     path_lengths : ndarray of shape (n_labels, n_labels), int64
         Shortest is-a path between two labels, in edges.
     hit_counts : ndarray of shape (n_labels, n_labels), int64
-        Tag sets that hold both labels (on the diagonal: the label), in a collection larger than the images.
+        Tag sets that contain both labels (on the diagonal: the label), in a collection larger than the images.
     scene_names, scenes_train, scenes_test : tuple of str, ndarray of shape (n_images,), int64
-        The scenes, and that of each image as a position among them.
+        The scenes, and the index of each image's scene.
     semantics : ndarray of shape (n_labels, n_semantic)
-        The hidden truth: unit vectors whose inner products say how alike two labels look.
+        The hidden truth: unit vectors whose inner products give the visual similarity of two labels.
     """
 
     X_train: NDArray[np.float32]
@@ -122,36 +122,36 @@ def make_tagged_scenes(
     semantic_gap: float = 0.1,
     random_state: int | None = 0,
 ) -> TaggedScenes:
-    """Simulate tagged images of everyday scenes, half of whose 24 labels are meant to stay unseen.
+    """Simulate tagged images of everyday scenes, with 24 labels, half of them intended as unseen.
 
-    **Everything is simulated**: no real image, word vector, WordNet path or search engine is behind these
+    **Everything is simulated**: no real images, word vectors, WordNet paths or search engines are behind these
     numbers. They have the structure that zero-shot learning needs, with the truth known, and serve examples,
-    tests and first steps; they say nothing about how well a method does on photographs.
+    tests and first steps; they do not show how well a method works on photographs.
 
     Parameters
     ----------
     n_train, n_test : int, default=2000, 1000
         Number of images.
     n_features : int, default=256
-        Number of features of an image.
+        Number of features per image.
     n_dims : int, default=50
         Dimension of the label vectors, at least 14.
     semantic_gap : float in [0, 1], default=0.1
-        How much of the label vectors' meaning is not visual. At 0 a linear projection of the vectors tells
-        exactly which labels look alike, at 1 the vectors say nothing about it.
+        How much of the label vectors' meaning is not visual. At 0 a linear projection of the vectors shows
+        exactly which labels look alike, at 1 the vectors are uninformative.
     random_state : int or None, default=0
-        Seed; None draws a new one at each call. Under one seed, `semantic_gap` and `n_dims` change the label
+        Seed; None draws a new one for each call. Under one seed, `semantic_gap` and `n_dims` change the label
         vectors and nothing else, so that runs at several gaps are compared on the same images.
 
     Notes
     -----
     The hidden semantics of the labels diffuse down the is-a tree `IS_A`: the longer the path between two labels,
-    the less they look alike. An image is a scene of `SCENES`, which draws labels that go together. Features are
+    the less similar they look. An image is a scene of `SCENES`, which draws labels that go together. Features are
     ``relu(sum of the labels' prototypes + background of the scene + noise)``, where a prototype is a random linear
     map of the label's semantics. The label vectors hold the semantics, a share `semantic_gap` of whose variance is
     replaced by independent values, and larger nuisance in directions orthogonal to them: a projection can remove
-    the latter, not the former. The seen labels teach only in part which directions are nuisance; relations
-    between seen and unseen labels teach the rest.
+    the latter, not the former. The seen labels reveal only in part which directions are nuisance; relations
+    between seen and unseen labels reveal the rest.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def make_tagged_scenes(
     check_number(semantic_gap, "semantic_gap", high=1.0)
     if random_state is not None:
         check_count(random_state, "random_state", low=0)
-    # A stream for each thing that is drawn, so that the vectors' parameters leave the images as they are.
+    # One random stream per quantity, so that the vectors' parameters do not change the images.
     streams = np.random.SeedSequence(random_state).spawn(6)
     world, camera, vocabulary, train, test, web = map(np.random.default_rng, streams)
 
@@ -187,7 +187,7 @@ def make_tagged_scenes(
     X_train, X_test = photograph(Y_train, scenes_train, train), photograph(Y_test, scenes_test, test)
     vectors = _observed_vectors(semantics, n_dims, semantic_gap, vocabulary)
     seen, unseen = np.arange(0, len(names), 2), np.arange(1, len(names), 2)
-    # In a tree, the nodes of only one of two chains are the edges between their leaves.
+    # In a tree, the nodes on only one of two chains count the edges between their leaves.
     path_lengths = np.array([[len({*a} ^ {*b}) for b in chains] for a in chains])
     tags = _draw_tags(names, _N_TAG_SETS, web)[1].astype(np.float64)
     hit_counts = (tags.T @ tags).astype(np.int64)

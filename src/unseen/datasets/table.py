@@ -1,4 +1,4 @@
-"""Annotations in a plain table, CSV or TSV, in the three forms that people keep them in."""
+"""Annotations in a plain table, CSV or TSV, in the three usual forms."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_table(
     r"""Read annotations from a table in UTF-8, separated by commas, tabs or semicolons.
 
     Its first line names the columns, the first of which holds the images and is called ``path``, ``image``,
-    ``image_id``, ``file_name`` or the like. A column ``split`` says which part an image belongs to; a column
+    ``image_id``, ``file_name`` or the like. A column ``split`` gives the part an image belongs to; a column
     ``subsplit`` is ignored. The rest decides the form:
 
     ========== ============================ ==========================================================
@@ -53,7 +53,7 @@ def read_table(
     form : {"auto", "lists", "pairs", "columns"}, default="auto"
         The form; "auto" goes by the names of the columns.
     separator : str, optional
-        What separates labels in a cell of the form "lists"; by default the one of ``;``, ``|`` and ``,`` in use.
+        Label separator in the cells of the form "lists"; by default whichever of ``;``, ``|`` and ``,`` is used.
     tristate : {"absent", "unknown"}, optional
         Read the form "columns" as 1 present, -1 absent, and 0 as given here: in PASCAL VOC, 0 marks images that
         show a label only in difficult objects.
@@ -77,7 +77,7 @@ def read_table(
     repeated = images[0][images[0].duplicated()].tolist()
     if repeated:
         advice = "Give it one split." if form == "pairs" else "Write one row per image."
-        raise _wrong(path, f"the image {repeated[0]!r} comes twice. {advice}")
+        raise _wrong(path, f"the image {repeated[0]!r} occurs twice. {advice}")
     if form == "columns":
         Y = _read_cells(path, table.set_index(0)[columns].set_axis(labels, axis=1), tristate)
     elif len(labels) == 1:
@@ -102,10 +102,10 @@ def _read_text(path: Path) -> tuple[DataFrame, list[str]]:
             header = next((line for line in file if line.strip()), "")
             sep = guess_delimiter(header)
             file.seek(0)
-            # With header=None longer rows than the first are refused; the Python engine marks shorter ones as NaN.
+            # With header=None rows longer than the first are errors; the Python engine pads shorter ones with NaN.
             cells = pd.read_csv(file, sep=sep, header=None, dtype=str, keep_default_na=False, engine="python")
     except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise _wrong(path, f"not a table in UTF-8 ({error}). Quote cells that hold its separator.") from None
+        raise _wrong(path, f"not a table in UTF-8 ({error}). Quote cells that contain its separator.") from None
     cells = cells.apply(lambda column: column.str.strip())
     cells = cells[(cells != "").any(axis=1)]
     short = cells[0][cells.isna().any(axis=1)].tolist()
@@ -116,10 +116,10 @@ def _read_text(path: Path) -> tuple[DataFrame, list[str]]:
 
 
 def _label_columns(path: Path, names: list[str], ignore: Sequence[str]) -> list[int]:
-    """Places of the columns that are labels or hold them."""
+    """Positions of the columns that are labels or contain them."""
     if names[0].lower() not in _IMAGE_COLUMNS:
         raise _wrong(path, f"the first column is called {names[0]!r}. Call it one of {', '.join(_IMAGE_COLUMNS)}.")
-    # The first column is known by its place, so that a label may have its name: 'path' is a tag of NUS-WIDE.
+    # The first column is identified by position, so that a label may share its name: 'path' is a NUS-WIDE tag.
     others = check_names(names[1:], f"path: {str(path)!r}: columns") if names[1:] else ()
     unknown = [name for name in ignore if name not in others]
     if unknown:
@@ -141,7 +141,7 @@ def _read_cells(path: Path, cells: DataFrame, tristate: str | None) -> NDArray[n
     if len(wrong):
         row, column = wrong[0]
         what = f"column {cells.columns[column]!r} of image {cells.index[row]!r} holds {cells.iloc[row, column]!r}"
-        advice = "Write 1, 0, or nothing for unknown; in a table of 1, 0 and -1, tristate says what 0 means"
+        advice = "Write 1, 0, or nothing for unknown; in a table of 1, 0 and -1, pass tristate to define 0"
         raise _wrong(path, f"{what}. {advice}; names of labels go into one column 'labels'.")
     return np.asarray(values.apply(lambda column: column.map(codes)), dtype=np.float32)
 
@@ -149,15 +149,15 @@ def _read_cells(path: Path, cells: DataFrame, tristate: str | None) -> NDArray[n
 def _read_mentions(
     path: Path, images: Series[str], cells: Series[str], form: str, separator: str | None
 ) -> tuple[list[str], NDArray[np.float32]]:
-    """Labels and Y of the forms that name only what is present."""
+    """Labels and Y of the forms that list only the labels present."""
     import pandas as pd
 
     if set(cells) <= {"0", "1", ""}:
-        raise _wrong(path, "its column of labels names none. Pass form='columns' if it is a label of 0 and 1.")
+        raise _wrong(path, "its column of labels is empty. Pass form='columns' if it is a label of 0 and 1.")
     if form == "lists":
         used = [mark for mark in _SEPARATORS if cells.str.contains(mark, regex=False).any()]
         if separator is None and len(used) > 1:
-            raise _wrong(path, f"labels are separated by {listed(used)}. Pass separator to say which it is.")
+            raise _wrong(path, f"labels are separated by {listed(used)}. Pass one as separator.")
         cells = cells.str.split(separator or (used or [";"])[0], regex=False).explode().str.strip()
     named = cells[cells != ""]
     rows, columns = pd.Index(images.unique()), pd.Index(named.unique())

@@ -1,4 +1,4 @@
-"""PASCAL VOC 2007 and 2012, as the official archives unpack."""
+"""PASCAL VOC 2007 and 2012, in the layout of the official archives."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def read_voc(
     Parameters
     ----------
     devkit : str or path
-        The folder ``VOCdevkit``, the one that holds it, or ``VOCdevkit/VOC2007``.
+        The folder ``VOCdevkit``, its parent, or ``VOCdevkit/VOC2007``.
     year : {2007, 2012}, optional
         Needed only if the folder holds both years.
     split : {"train", "val", "trainval", "test", "all"}, default="trainval"
-        Images to read; "all" is trainval, and test if it is there. VOC2012 has no public test annotations.
+        Images to read; "all" is trainval, plus test if present. VOC2012 has no public test annotations.
     difficult : {"absent", "unknown"}, default="absent"
-        What a label counts as if all its objects in an image are marked difficult: absent, as in the literature
+        How to read a label if all its objects in an image are marked difficult: absent, as in the literature
         on tagging, or unknown, as in the challenge itself.
     """
     check_choice(split, "split", ("train", "val", "trainval", "test", "all"))
@@ -58,7 +58,7 @@ def read_voc(
 
 
 def find_voc(devkit: str | PathLike[str], year: int | None = None) -> Path | None:
-    """Folder of a year in a devkit, in the folder that holds it, or that of the year itself; None without one."""
+    """Folder of a year, given this folder, the devkit or its parent; None if there is none."""
     folder = Path(devkit)
     if (folder / "ImageSets" / "Main").is_dir():
         named = folder.resolve().name

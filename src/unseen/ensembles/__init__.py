@@ -1,4 +1,4 @@
-"""Methods of this library that combine others, or add what a backbone with named classes knows."""
+"""Methods that combine others, or add evidence from a backbone with named classes."""
 
 from unseen.ensembles.backbone_knowledge import BackboneKnowledge
 from unseen.ensembles.combination import Combination

@@ -14,9 +14,9 @@ from unseen.explanation import Part
 from unseen.validation import Matrix, check_count, check_flag, check_labels, check_number
 
 TINY = 1e-12  # evidence for a label that no class is similar to
-FEWEST_CHECKED = 10  # classes: logits of fewer may look like probabilities by chance
+FEWEST_CHECKED = 10  # classes; with fewer, logits may look like probabilities by chance
 RANK = 64  # of the products of class probabilities that are stored: 128 kB for 1,000 classes
-MOST_SAMPLED = 512  # training images for the regression: more do not do better
+MOST_SAMPLED = 512  # training images for the regression; more do not help
 PENALTY, FEATURE_PENALTY = 0.03, 0.01  # of the regression on logits and on features
 LOWEST = -6e4  # logits further below the largest are infinite in half precision
 LABELS_AT_ONCE = 256  # one row per name of a class makes a tall matrix
@@ -25,7 +25,7 @@ LABELS_AT_ONCE = 256  # one row per name of a class makes a tall matrix
 class BackboneKnowledge(ScoredTagger):
     r"""Evidence for any label from the class probabilities of a backbone and the names of its classes.
 
-    With p the softmax of ``logits / T`` for two temperatures T, ``temperature`` and ``spread`` times as much::
+    With p the softmax of ``logits / T`` for two temperatures T, ``temperature`` and ``spread * temperature``::
 
         score(x, c) = (1 - regression) e(x, c) + regression f_c(x)
         e(x, c) = mean_T [log( sum_k p_k(x) b_kc + 1e-12 ) - log( sum_k background_k b_kc + 1e-12 )]
@@ -35,38 +35,38 @@ class BackboneKnowledge(ScoredTagger):
     The names n of class k are its own and those of its kinds ("tabby", "cat", "animal"); a name that j of all K
     classes share has the specificity ``1 - log(j) / log(K)``; t are text vectors minus the mean of those of the
     classes. C_kl is the mean of ``p_k p_l`` over the training images divided by that of p_k; the background is the
-    mean of p, mixed with the even distribution. f_c is a ridge regression of e(., c) on the logits (centred, of
+    mean of p, mixed with the uniform distribution. f_c is a ridge regression of e(., c) on the logits (centred, of
     unit length) of up to 512 training images, or on their features (of unit length).
 
-    Annotations are used for the threshold alone. Some classes of the backbone may be the unseen labels: in
-    comparisons keep it apart from methods that know the seen labels only.
+    Annotations are used only for the threshold. Some classes of the backbone may be the unseen labels: in
+    comparisons keep it apart from methods that use only the seen labels.
 
     `explain`: class k adds ``share_k (score + threshold_)``, where its share is the mean over T of
-    ``p_k b_kc / sum_l p_l b_lc``: the logarithm of a sum is divided in proportion to its terms.
+    ``p_k b_kc / sum_l p_l b_lc``: the logarithm of a sum is split in proportion to its terms.
 
     Parameters
     ----------
     class_vectors : labels of the backbone's classes
         Text vectors of shape (n_classes, n_dims), from the source of the label vectors and in the order of the
-        logits; with names, if explanations are to have them. A class whose vector is all zeros counts only by its
-        kinds. A loaded model does without.
+        logits; with names, to have them in explanations. A class whose vector is all zeros counts only through its
+        kinds. A loaded model does not need them.
     sharpness : float, default=6.0
-        Power of the cosines: the larger, the more the nearest names count alone.
+        Power of the cosines: the larger, the more the nearest names dominate.
     kinds : labels, optional
-        Text vectors of what the classes are kinds of. `unseen.images.imagenet` has them for ImageNet.
+        Text vectors of the broader categories of the classes. `unseen.images.imagenet` has them for ImageNet.
     membership : array-like or sparse matrix of shape (n_classes, n_kinds), optional
         1 where the class (row) belongs to the kind (column).
     temperature, spread : float, default=1.0 and 3.0
-        The larger, the more the less likely classes count.
+        The larger, the more weight less likely classes get.
     cooccurrence : float in [0, 1], default=0.1
         Weight of the classes that a class appears with on the training images.
     smoothing : float in [0, 1], default=0.5
-        Share of the even distribution in the background.
+        Share of the uniform distribution in the background.
     regression : float in [0, 1], default=0.7
         With 0 no training images are stored, and a file is smaller by 2 MB for 1,000 classes.
     n_features : int, default=0
-        The first so many columns of X are features for the regression; the logits follow. Scale the features of
-        several backbones to one length first.
+        Number of leading columns of X that are features for the regression; the logits follow. Scale features of
+        several backbones to the same length first.
     center : bool, default=True
         Subtract the mean of the class vectors from class and label vectors.
 
@@ -94,7 +94,7 @@ class BackboneKnowledge(ScoredTagger):
     'taxi'
     """
 
-    normalize = False  # the length of a row of logits says how sure the backbone is
+    normalize = False  # the length of a row of logits reflects the backbone's confidence
 
     def __init__(
         self,
@@ -124,14 +124,14 @@ class BackboneKnowledge(ScoredTagger):
         self.center = center
 
     def without_training(self, labels: Any, lift: float = 3.0) -> Self:
-        """Make the tagger ready without an annotated image: the ranking needs none.
+        """Make the tagger usable without annotated images: the ranking needs none.
 
         Parameters
         ----------
         labels : labels
             Labels to know by name, with vectors from the source of the class vectors.
         lift : float, default=3.0
-            A label is predicted where the evidence for it is more than so many times what is expected of any
+            A label is predicted where the evidence for it is more than this many times the expectation for any
             image, all classes being equally likely.
 
         Returns
@@ -151,7 +151,7 @@ class BackboneKnowledge(ScoredTagger):
         return self
 
     def _saved_params(self) -> dict[str, Any]:
-        # What is needed of them to score is in `name_vectors_` and `membership_`.
+        # Scoring needs only `name_vectors_` and `membership_`.
         return super()._saved_params() | dict.fromkeys(("class_vectors", "kinds", "membership"))
 
     def _set_labels(self, n_seen: int, names: tuple[str, ...] | None, seen: Any, unseen: Any) -> None:
@@ -170,7 +170,7 @@ class BackboneKnowledge(ScoredTagger):
         self._set_classes()
 
     def _set_classes(self) -> None:
-        """Learn the names of the classes, and what else they are kinds of."""
+        """Learn the names of the classes and of their kinds."""
         if self.class_vectors is None:
             raise ValueError("class_vectors: None was given. Pass the text vectors of the backbone's class names.")
         names, classes = check_labels(self.class_vectors, "class_vectors")
@@ -202,7 +202,7 @@ class BackboneKnowledge(ScoredTagger):
             )
         has_vector = classes.any(axis=1)
         if not has_vector.any():
-            raise ValueError("class_vectors: all of them are zeros. Pass the text vectors of the class names.")
+            raise ValueError("class_vectors: all are zero. Pass the text vectors of the class names.")
         is_centred = check_flag(self.center, "center")
         self.label_center_ = classes[has_vector].mean(axis=0) if is_centred else np.zeros(n_dims)
         self.membership_ = sp.csr_array(sp.hstack([sp.eye_array(n_classes), membership]) != 0)
@@ -227,7 +227,7 @@ class BackboneKnowledge(ScoredTagger):
             totals += probabilities.sum(axis=1)
             products += probabilities[0].T @ probabilities[0]
         values, vectors = eigh(products / n_images, subset_by_index=(max(0, n_classes - RANK), n_classes - 1))
-        # In the layout of arrays that are read from a file, here and below: sums round the same way.
+        # In the layout of arrays read from a file, here and below, so that sums round the same way.
         self.companions_ = (vectors * np.sqrt(np.maximum(values, 0.0))).astype(np.float16, order="C")
         self.shown_ = totals[0] / n_images
         self.background_ = smoothing / n_classes + (1.0 - smoothing) * totals / n_images
@@ -264,7 +264,7 @@ class BackboneKnowledge(ScoredTagger):
                 and logits.min() >= 0.0
                 and np.abs(logits.sum(axis=1) - 1.0).max() < 1e-2
             ):
-                # Their softmax is nearly flat: no error would show, only bad tags.
+                # Their softmax is nearly flat: tags would be bad without an error.
                 raise ValueError(
                     "X: its rows are probabilities. Pass the logits of the backbone, or np.log(X + 1e-12)."
                 )
@@ -288,7 +288,7 @@ class BackboneKnowledge(ScoredTagger):
         return np.asarray(softmax(logits / self.temperatures_[:, None, None], axis=2))
 
     def _appearance(self, images: Matrix) -> Matrix:
-        """What images are compared by: features, or logits minus their mean, of unit length."""
+        """Vectors by which images are compared: features, or centred logits, of unit length."""
         if self.n_features_:
             return unit_rows(images[:, : self.n_features_])
         return unit_rows(images - images.mean(axis=1, keepdims=True))

@@ -16,22 +16,22 @@ from unseen.validation import Matrix, check_count, check_flag, check_number
 
 
 class Combination(ScoredTagger):
-    r"""Sum of the standardised scores of two taggers, each with features (and label vectors) of its own.
+    r"""Sum of the standardised scores of two taggers, each with its own features (and label vectors).
 
     Each tagger minimises its own objective; then, with their margin scores s1 and s2,
 
         ``score(x, c) = trust(c) (s1(x, c) - mean1) / std1 + weight (s2(x, c) - mean2) / std2``
 
     where mean and std are taken over the training images and seen labels, and trust is 1 for the seen labels and
-    ``transfer`` for all others. Made to add the evidence of `BackboneKnowledge` to a tagger that has learned from
-    annotations; any two taggers will do. `explain` has the parts of both taggers, times their factors.
+    ``transfer`` for all others. Intended to add the evidence of `BackboneKnowledge` to a tagger trained on
+    annotations, but any two taggers work. `explain` returns the parts of both taggers, times their factors.
 
     Parameters
     ----------
     first, second : ZeroShotTagger
         Clones of them are fitted. Their parameters are set as ``first__beta``, ``second__sharpness``.
     n_first : int
-        The first so many columns of X are for ``first``, the others for ``second``.
+        Number of leading columns of X for ``first``; the others are for ``second``.
     weight : float, default=1.5
         Weight of the second tagger; with 0 labels are ranked as by the first alone.
     transfer : float, default=0.5
@@ -39,7 +39,7 @@ class Combination(ScoredTagger):
     second_sees_all : bool, default=False
         Give ``second`` all columns of X: `BackboneKnowledge` with ``n_features`` makes use of them.
     n_first_dims : int, optional
-        The first so many dimensions of the label vectors are for ``first``, the others for ``second``: stack the
+        Number of leading dimensions of the label vectors for ``first``; the others are for ``second``: stack the
         vectors of two sources, ``np.hstack([glove.vectors, use.vectors])``. None gives both taggers all of them.
 
     Attributes
@@ -63,7 +63,7 @@ class Combination(ScoredTagger):
     ['class', 'label']
     """
 
-    normalize = center = False  # the taggers scale and centre for themselves
+    normalize = center = False  # each tagger does its own scaling and centring
     first_: ZeroShotTagger
     second_: ZeroShotTagger
 
@@ -94,7 +94,7 @@ class Combination(ScoredTagger):
         x, label
             As in `ZeroShotTagger.explain`.
         X_train : array-like of shape (n_train, at least n_first), optional
-            The features given to `fit`, of which the columns of ``first`` are used: the parts of a `TAEP` are then
+            The features given to `fit`; the columns of ``first`` are used, and the parts of a `TAEP` are then
             training images.
 
         Returns
@@ -141,7 +141,7 @@ class Combination(ScoredTagger):
         self.stds_ = np.array([values.std() or 1.0 for values in scores])
 
     def _split(self, X: Any, M: Matrix) -> list[tuple[Any, Matrix]]:
-        """Columns of X and dimensions of label vectors that are for each tagger."""
+        """Columns of X and dimensions of the label vectors for each tagger."""
         n, n_dims = self.n_first_, self.n_first_dims_
         columns = [X[:, :n], X if self.second_sees_all_ else X[:, n:]]
         columns = columns if sp.issparse(X) else [np.ascontiguousarray(part) for part in columns]
@@ -153,7 +153,7 @@ class Combination(ScoredTagger):
         return np.asarray((first - self.means_[0]) * factors[0] + (second - self.means_[1]) * factors[1])
 
     def _factors(self, M: Matrix) -> tuple[Matrix, Matrix]:
-        """What the scores of both taggers are multiplied by, one entry per label."""
+        """Factors on the scores of both taggers, one entry per label."""
         trust = np.where(seen_places(M, self.label_vectors_[: self.n_seen_]) >= 0, 1.0, self.transfer_)
         return trust / self.stds_[0], np.full(len(M), self.weight_ / self.stds_[1])
 

@@ -18,11 +18,11 @@ from unseen.validation import Matrix, check_count, check_number
 Floats = NDArray[np.floating[Any]]
 
 MOST_SAMPLED = 4000  # training images whose evidence is stored, to standardise labels asked for later
-MOST_DIRECTIONS = 128  # of the features, to find neighbours
+MOST_DIRECTIONS = 128  # of the features, for finding neighbours
 FEWEST_NEIGHBORS = 5  # the mean over fewer is worse than the image itself
 LABELS_AT_ONCE = 500  # what is computed of the sample takes memory for each label
 TEMPERATURE = 0.1  # of the weights of labels without relations, the default of `COSTA`
-CONSTANT = 1e-10  # a standard deviation below this share of the largest value is rounding
+CONSTANT = 1e-10  # a standard deviation below this share of the largest value is rounding error
 
 
 class LabelMeanTransfer(ScoredTagger):
@@ -48,7 +48,7 @@ class LabelMeanTransfer(ScoredTagger):
     weights_, bias_ : ndarray of shape (n_features, n_seen) and (n_seen,)
         ``z(x) = x weights_ + bias_``.
     correlations_ : ndarray of shape (n_seen, n_seen)
-        Of the evidence for the seen labels, over the training images; std_c for any label follows from them.
+        Correlations of the evidence for the seen labels over the training images; they give std_c for any label.
     """
 
     def __init__(self, *, normalize: bool = True, center: bool = True) -> None:
@@ -62,7 +62,7 @@ class LabelMeanTransfer(ScoredTagger):
         self.embedded_ = problem.seen
 
     def _similarities(self, M: Matrix) -> Matrix:
-        """Of each label to each seen one, divided by the spread of the scores that it leads to."""
+        """Similarity of each label to each seen one, divided by the spread of the resulting scores."""
         similarities = M @ self.embedded_.T
         variances = np.einsum("ck,kl,cl->c", similarities, self.correlations_, similarities)
         spreads = np.sqrt(np.maximum(variances, 0.0))[:, None]
@@ -95,19 +95,19 @@ class Consensus(ScoredTagger):
     as ``sign(x) |x|^power``; neighbours are nearest by cosine in the 128 directions of most variation.
 
     `explain` splits each estimate over the seen labels as its own method does, on the training images by which the
-    image is scored; what is constant for a label is divided equally among them.
+    image is scored; terms that are constant for a label are divided equally among them.
 
     Parameters
     ----------
     temperature : float, default=0.7
-        Of the correction for crowding: towards 0 the highest score of a label on a training image is subtracted.
+        Of the crowding correction: towards 0, a label's highest score on a training image is subtracted.
     steps : int, default=3
-        How often scores are averaged over neighbours; with 0 an image is scored by itself.
+        Number of times scores are averaged over neighbours; with 0 each image is scored by itself.
     neighborhood : float, default=0.35
         Neighbours of an image, as a share of the training images of a typical seen label (the median), at most a
         quarter of all; below 5 neighbours ``steps`` is taken to be 0.
     power : float, default=0.5
-        Of the features. Other than 1 it takes a copy of them in memory.
+        Power of the features. Any value but 1 copies them in memory.
     normalize, center : bool, default=True
         Scale features and label vectors to unit length, the latter after subtracting the mean of those in `fit`.
 
@@ -157,7 +157,7 @@ class Consensus(ScoredTagger):
         self.mean_weights_, self.mean_bias_ = mean_evidence(X, T, normalize=self.normalize_)
         self.odds_weights_, self.odds_bias_ = linear.logistic_regression(X, T, 1.0, normalize=self.normalize_)
         z, odds = self._evidence(X)
-        # From the least to the most evidence, so that neither chance nor the order of the images decides.
+        # From least to most evidence, so that neither chance nor the order of the images matters.
         rows = linear.even_steps(np.lexsort([odds.sum(axis=1), z.sum(axis=1)]), MOST_SAMPLED)
         self.sample_evidence_, self.sample_odds_ = z[rows].astype(np.float32), odds[rows].astype(np.float32)
         n_neighbors = neighborhood_size(T[rows] == 1, neighborhood)
@@ -245,7 +245,7 @@ class Consensus(ScoredTagger):
         return np.asarray(parts + (score - parts.sum()) / len(parts))
 
     def _estimate_parts(self, z: Floats, odds: Floats, M: Matrix, factors: Matrix) -> Matrix:
-        """What each seen label adds to the sum of the estimates of one label, one row per image."""
+        """Contribution of each seen label to the sum of the estimates of one label, one row per image."""
         seen, shares = self.embedded_[: self.n_seen_], top_shares(odds.astype(np.float64), self.n_seen_)
         lengths = np.linalg.norm(shares @ seen, axis=1, keepdims=True)
         combination = shares * (seen @ unit_rows(M)[0]) / np.where(lengths > 0.0, lengths, 1.0)

@@ -17,8 +17,8 @@ from unseen.ensembles.consensus import Consensus
 from unseen.taep import TAEP
 from unseen.validation import Matrix, check_count, check_number
 
-MOST_SCORED = 2000  # images of a fold: more would not change a handful of coefficients
-LEAST_SLOPE = 0.05  # a score keeps its order, however little it was worth on held-out labels
+MOST_SCORED = 2000  # images per fold; more would hardly change a handful of coefficients
+LEAST_SLOPE = 0.05  # keeps the order of a score, however weak it was on held-out labels
 PENALTY = 1.0  # of the squared coefficients; the losses are summed over the entries
 
 
@@ -35,16 +35,16 @@ class Stacked(ZeroShotTagger):
     out in turn: each fold fits both methods on the other labels of the other images. c0 is the median over the
     held-out labels of each one's own intercept. Without label vectors, or with a single seen label, d = a = 1,
     b = e = 0 and c0 is minus the threshold of `Consensus`. `explain`: the parts are ``a`` times those of
-    `Consensus` or ``d`` times those of `TAEP`; a seen label also has what these and the offset leave of its score.
+    `Consensus` or ``d`` times those of `TAEP`; a seen label also gets the remainder of its score.
 
     Parameters
     ----------
     beta : float, default=1.0
-        Of `TAEP`: weight of its squared weights.
+        Weight of |V|^2 in `TAEP`.
     n_splits : int, default=5
         Folds of labels and of images; at most as many as there are seen labels.
     power : float, default=0.5
-        Features enter as ``sign(x) |x|^power``. Other than 1 it takes a copy of them in memory.
+        Features enter as ``sign(x) |x|^power``. Any value but 1 copies them in memory.
     normalize, center : bool, default=True
         Scale features and label vectors to unit length, the latter after subtracting the mean of those in `fit`.
     tol : float, default=1e-2
@@ -106,7 +106,7 @@ class Stacked(ZeroShotTagger):
 
     def _fit_parts(self, problem: TrainingProblem) -> tuple[TAEP, Consensus]:
         X, Y = problem.X, np.where(problem.T == 0, np.nan, problem.T == 1)
-        # The vectors have been centred and the features have their power.
+        # The vectors are already centred and the features raised to their power.
         shared: Any = {"normalize": self.normalize, "center": False}
         taep = TAEP(beta=self.beta, gamma=0.0, lam=0.0, tol=self.tol, random_state=self.random_state, **shared)
         taep.fit(X, Y, problem.seen)
@@ -116,7 +116,7 @@ class Stacked(ZeroShotTagger):
     def _calibrate(self, problem: TrainingProblem, n_splits: int) -> None:
         """Learn the coefficients, as far as labels and images can be held out."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the fit on everything has its own warning
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit gives its own warning
             folds = folds_of(problem, n_splits, normalize=self.normalize_)
             entries = [self._held_out(problem, *fold) for fold in folds]
         if not entries:
@@ -163,7 +163,7 @@ class Stacked(ZeroShotTagger):
         return self._needed(self._powered(X))
 
     def _needed(self, powered: Any) -> Matrix:
-        """What ``a u(x, c)`` of a label that is not seen must exceed."""
+        """Value that ``a u(x, c)`` of an unseen label must exceed."""
         margins = self.seen_part_._margin_scores(powered, self.embedded_)
         return np.asarray(-self.unseen_odds_[1] * margins.max(axis=1) - self.unseen_odds_[2])
 
@@ -177,7 +177,7 @@ class Stacked(ZeroShotTagger):
 
 
 def folds_of(problem: TrainingProblem, n_splits: int, *, normalize: bool) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield which labels to train, and the rows of the images to fit and to score; no random number decides."""
+    """Yield which labels to train, and the rows of the images to fit and to score; deterministic."""
     X, T, M = problem.X, problem.T, problem.seen
     shown = T == 1
     n_splits = min(n_splits, T.shape[1], len(T))
@@ -196,7 +196,7 @@ def folds_of(problem: TrainingProblem, n_splits: int, *, normalize: bool) -> Ite
 
 
 def deal(order: NDArray[np.intp], n_groups: int) -> NDArray[np.intp]:
-    """Group of each item: items that follow each other in ``order`` go to different groups."""
+    """Group of each item: consecutive items of ``order`` go to different groups."""
     group = np.empty(len(order), dtype=np.intp)
     group[order] = np.arange(len(order)) % n_groups
     return group
@@ -205,14 +205,14 @@ def deal(order: NDArray[np.intp], n_groups: int) -> NDArray[np.intp]:
 def fit_log_odds(features: Matrix, targets: Matrix) -> Matrix | None:
     """Minimise ``sum log(1 + exp(-t (<w, f> + b))) + PENALTY/2 |w|^2``, with ``w_0 >= LEAST_SLOPE``, ``w_j <= 0``.
 
-    Entries of target 0 are left out; None if the others are not of both kinds. Returns (w, b).
+    Entries with target 0 are left out; None if the others have only one sign. Returns (w, b).
     """
     from scipy.optimize import minimize
 
     F, t = features[targets != 0], targets[targets != 0]
     if not (t > 0).any() or not (t < 0).any():
         return None
-    # In units of their own spread the features make a well conditioned problem.
+    # Scaling the features by their spread makes the problem well conditioned.
     spread = np.where(F.std(axis=0) > 0.0, F.std(axis=0), 1.0)
     Z = np.column_stack([F / spread, np.ones(len(F))])
     penalty = np.append(PENALTY / spread**2, 0.0)
@@ -233,7 +233,7 @@ def fit_log_odds(features: Matrix, targets: Matrix) -> Matrix | None:
 def typical_intercept(scores: Matrix, targets: Matrix, labels: Matrix) -> float:
     """Median over the labels of the intercept that makes the mean probability of a label its own rate.
 
-    The intercept of all entries together would follow the most frequent label.
+    A single intercept for all entries would follow the most frequent label.
     """
     from scipy.optimize import brentq
 
@@ -242,7 +242,7 @@ def typical_intercept(scores: Matrix, targets: Matrix, labels: Matrix) -> float:
         s, shown = (values[(labels == label) & (targets != 0)] for values in (scores, targets == 1))
         rate = (shown.sum() + 0.5) / (len(shown) + 1.0)  # neither 0 nor 1
         level = np.log(rate / (1.0 - rate))
-        # The root lies between these two; the slack is for rounding, when all scores are alike.
+        # The root lies between these two; the slack is for rounding when all scores are equal.
         ends = level - s.max() - 1e-6, level - s.min() + 1e-6
         found.append(brentq(lambda b, s=s, rate=rate: expit(s + b).mean() - rate, *ends))
     return float(np.median(found))

@@ -3,9 +3,9 @@
 ``Y_true`` has one row per image and one column per label: 1 present, 0 absent, NaN unknown. ``scores`` has the
 same shape and is finite; higher means more likely present. All values are fractions in [0, 1].
 
-- **Unknown entries** are left out of rankings and counts. A prediction cannot know what is unknown, so such an
+- **Unknown entries** are left out of rankings and counts. Predictions cannot know which these are, so such an
   entry may use up one of the k places of a top-k prediction.
-- **Ties** in a ranking are reached together, at the worst rank of their group: nothing is gained by equal scores.
+- **Ties** in a ranking are reached together, at the worst rank of their group, so equal scores gain nothing.
 - A ratio with denominator 0 is 0.
 
 These are scikit-learn's definitions; its functions take neither unknown entries nor a single label.
@@ -28,7 +28,7 @@ from unseen.validation import (
     check_targets,
 )
 
-_BLOCK_ENTRIES = 1 << 20  # of a matrix that is sorted at a time: some 50 bytes of workspace each
+_BLOCK_ENTRIES = 1 << 20  # matrix entries sorted at a time, with some 50 bytes of workspace each
 
 
 class Summary(NamedTuple):
@@ -163,7 +163,7 @@ def precision_recall_f1(Y_true: ArrayLike, Y_pred: ArrayLike) -> PrecisionRecall
 
 
 def _check(Y_true: ArrayLike, scores: ArrayLike) -> tuple[BoolMatrix, FloatMatrix, BoolMatrix]:
-    """Return what is relevant, the scores, and what is known."""
+    """Return the positive entries, the scores, and the known entries."""
     relevant, known = check_targets(Y_true)
     values = check_scores(scores, shape=relevant.shape)
     return relevant, values, np.ones_like(relevant) if known is None else known

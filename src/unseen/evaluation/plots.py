@@ -1,7 +1,7 @@
 """Figures; each function returns a `matplotlib.figure.Figure` for `save` or `to_svg`.
 
 Nothing is shown and no global setting is changed. Colour-blind readers can tell the colours apart (Okabe and Ito),
-and every distinction is also one of shape or position.
+and every distinction is also made by shape or position.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ INK, SOFT, LINE, WASH = "#1c2024", "#5b646e", "#cfd5da", "#eceff1"
 _LOOKS = tuple(zip((BLUE, ORANGE, GREEN, PURPLE), "os^D", strict=True))
 _DASHES = (0, (4, 2))
 _STYLE: Any = {
-    "text.parse_math": False,  # a dollar in a name is a dollar
+    "text.parse_math": False,  # dollar signs in names are literal
     "font.size": 9, "axes.titlesize": 10, "axes.labelsize": 9, "xtick.labelsize": 9, "ytick.labelsize": 9,
     "text.color": INK, "axes.titlecolor": INK, "axes.labelcolor": SOFT, "xtick.color": SOFT, "ytick.color": SOFT,
     "axes.edgecolor": LINE, "axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left",
@@ -62,7 +62,7 @@ class Panel(NamedTuple):
 
 
 def require_matplotlib() -> None:
-    """Raise an ImportError that says what to install, unless matplotlib is there."""
+    """Raise an ImportError with instructions unless matplotlib is installed."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
@@ -71,7 +71,7 @@ def require_matplotlib() -> None:
 
 @contextmanager
 def _styled() -> Iterator[None]:
-    """Set the style of all figures, and ignore that the font lacks letters of other scripts."""
+    """Set the style of all figures, and ignore warnings about glyphs missing from the font."""
     require_matplotlib()
     from matplotlib import rc_context
 
@@ -103,7 +103,7 @@ def objective_traces(traces: Mapping[str, ArrayLike], lower_bound: float) -> Fig
 
 @_styled()
 def contributions(explanation: Explanation, most: int = 8) -> Figure:
-    """Bars of the parts of a score, the ``most`` largest on their own, that sum to the last bar, the score."""
+    """Bars for the parts of a score, the ``most`` largest individually; they sum to the last bar, the score."""
     rows = [(f"image {name}" if kind == "image" else name, value) for kind, name, value in explanation.parts]
     rows, rest = rows[:most], [value for _, value in rows[most:]]
     rows += [(f"{len(rest)} others", sum(rest))] if rest else []
@@ -134,7 +134,7 @@ def label_map(maps: Mapping[str, ArrayLike], names: Sequence[str], seen: ArrayLi
     maps_of_points: list[Matrix] = []
     for axes, (title, vectors) in zip(every, maps.items(), strict=True):
         points, share = _principal_plane(check_vectors(vectors, "maps", tuple(names)))
-        # The axes of a map mean nothing: all maps are turned alike.
+        # The axes of a map have no meaning: all maps are rotated to match.
         points = points @ orthogonal_procrustes(points, (maps_of_points or [points])[0])[0]
         maps_of_points.append(points)
         if known.size and unknown.size:
@@ -151,7 +151,7 @@ def label_map(maps: Mapping[str, ArrayLike], names: Sequence[str], seen: ArrayLi
         about = f"two of the directions: {share:.0%} of the variance"
         axes.text(0, 1.02, about, transform=axes.transAxes, color=SOFT)
     figure.legend(*every[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    figure.draw_without_rendering()  # fixes the layout, in which the names are then placed
+    figure.draw_without_rendering()  # fixes the layout before the names are placed
     figure.set_layout_engine("none")
     for axes, points in zip(every, maps_of_points, strict=True):
         _place_names(axes, points, names, np.where(seen, BLUE, ORANGE))
@@ -189,7 +189,7 @@ def curves(panels: Sequence[Panel], height: float = 3.9) -> Figure:
             look |= {"lw": 1.2, "ls": _DASHES, "mfc": "white"} if faint else {"lw": 1.8}
             axes.errorbar(places, heights, None if halves is None else np.nan_to_num(halves), **look)
         low, high = axes.dataLim.intervaly
-        space = max(0.08 * (high - low), 0.01 * abs(high))  # a change that is next to nothing is to look like it
+        space = max(0.08 * (high - low), 0.01 * abs(high))  # a negligible change should look negligible
         axes.set(xlim=(-0.3, len(places) - 0.7), ylim=(low - space, high + space))
         axes.set(title=panel.title, xlabel=panel.across, xticks=places, xticklabels=panel.ticks)
         axes.grid(axis="y")
@@ -217,12 +217,12 @@ def label_grid(values: ArrayLike, labels: Sequence[str], methods: Sequence[str],
 def to_svg(figure: Figure, description: str = "", prefix: str = "") -> str:
     """Return the figure as an ``<svg>`` element for a page: the same text for the same figure.
 
-    ``description`` is read to those who cannot see it; ``prefix`` is put before all identifiers, which must differ
+    ``description`` is the alternative text; ``prefix`` is put before all identifiers, which must differ
     between the figures of one page.
     """
     from matplotlib import font_manager, rc_context, text
 
-    # Letters are outlines, the same everywhere; those that the font lacks are left to the reader's fonts.
+    # Letters are outlines, the same everywhere; missing glyphs are left to the reader's fonts.
     letters = {ord("\n"), *font_manager.get_font(font_manager.findfont("DejaVu Sans")).get_charmap()}
     complete = all(letters.issuperset(map(ord, part.get_text())) for part in figure.findobj(text.Text))
     buffer = io.StringIO()
@@ -279,7 +279,7 @@ def _principal_plane(vectors: Matrix) -> tuple[Matrix, float]:
 
 
 def _place_names(axes: Any, points: Matrix, names: Sequence[str], colours: Any) -> None:
-    """Write each name beside its point, where it covers least: other names count most, then points, then lines."""
+    """Write each name beside its point, with least overlap: other names weigh most, then points, then lines."""
     pixels = axes.get_figure(root=True).dpi / 72.0  # per point
     turns = np.linspace(0.0, 2.0 * np.pi, 16, endpoint=False)
     directions = np.tile(np.column_stack([np.cos(turns), np.sin(turns)]), (4, 1))

@@ -54,7 +54,7 @@ class ClassSplit:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The part of a data set that one phase of an experiment may look at.
+    """The part of a data set that one phase of an experiment may use.
 
     ``labels`` and ``images`` are the columns and rows of the full label matrix that those of ``Y`` come from.
     """
@@ -90,7 +90,7 @@ def random_split(names: Sequence[str], n_seen: int | None = None, random_state: 
 def named_split(
     names: Sequence[str], seen: Sequence[str] | None, unseen: Sequence[str] | None = None
 ) -> ClassSplit:
-    """Split with the labels of either side given by name, or of both; the side that is None has the rest.
+    """Split with one or both sides given by name; a side that is None gets the remaining labels.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def named_split(
         for side, argument in ((seen, "seen"), (unseen, "unseen"))
     ]
     if sides == [None, None]:
-        raise ValueError("seen: neither seen nor unseen labels were given. Name those of one side at least.")
+        raise ValueError("seen: neither seen nor unseen labels were given. Name the labels of at least one side.")
     rest = set(range(len(names))) - set(sides[0] or ()) - set(sides[1] or ())
     return _split(rest if sides[0] is None else sides[0], rest if sides[1] is None else sides[1], names)
 
@@ -145,5 +145,5 @@ def _view(X: Any, Y: ArrayLike, split: ClassSplit, columns: tuple[int, ...], all
     X = X.tocsr() if hasattr(X, "tocsr") else X if isinstance(X, np.ndarray) else np.asarray(X)
     if X.shape[:1] != (len(matrix),):
         raise ValueError(f"X: its shape is {X.shape}. Pass {len(matrix)} rows, one per row of Y.")
-    X = X if len(images) == len(matrix) else X[images]  # all of a memory map stays on disk
+    X = X if len(images) == len(matrix) else X[images]  # a full memory map stays on disk
     return View(X, matrix[np.ix_(images, labels)], labels, names, images)

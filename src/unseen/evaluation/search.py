@@ -29,7 +29,7 @@ from unseen.validation import (
     refuse_other_order,
 )
 
-FEWEST_LABELS = 3  # to rank one label tells nothing, and half of them are ranked
+FEWEST_LABELS = 3  # half of them are ranked, and ranking a single label is meaningless
 
 Scorer = Callable[[NDArray[Any], Matrix], float]
 _SCORERS: dict[str, Scorer] = {
@@ -40,7 +40,7 @@ _SCORERS: dict[str, Scorer] = {
 
 
 class HoldoutFold(NamedTuple):
-    """Fit ``train_labels`` on ``train_images``, score ``holdout_labels`` on ``holdout_images``: rising indices."""
+    """Fit ``train_labels`` on ``train_images``, score ``holdout_labels`` on ``holdout_images``; sorted indices."""
 
     train_labels: NDArray[np.intp]
     holdout_labels: NDArray[np.intp]
@@ -58,7 +58,7 @@ class Setting(NamedTuple):
 
 
 class SearchResult(NamedTuple):
-    """The setting with the best mean score, the first of them if several are equal, and all, as in the grid."""
+    """The setting with the best mean score, the first if several tie, and all settings in grid order."""
 
     best_params: dict[str, Any]
     best_score: float
@@ -84,7 +84,7 @@ def class_holdout_search(
 
     For each of ``n_splits`` random halvings of the seen labels and of the images, a clone is fitted to one half of
     the labels on one half of the images, and ranks the other labels on the other images; and the other way round.
-    Nothing that belongs to an unseen label is passed, so nothing of it can leak into the choice.
+    No information about unseen labels is passed, so none can leak into the choice.
 
     ``GridSearchCV`` is no substitute: its splitter chooses rows and cannot hide labels, so that it measures how
     well *annotated* labels are recognised on new images.
@@ -92,7 +92,7 @@ def class_holdout_search(
     Parameters
     ----------
     estimator : ZeroShotTagger or Pipeline
-        What to tune; left unchanged. The last step of a pipeline is the tagger, the other steps are fitted on the
+        Model to tune; left unchanged. The last step of a pipeline is the tagger; other steps are fitted on the
         training images of each fold.
     grid : mapping of str to sequence, or a sequence of them
         Values to try for each parameter, in all combinations; named as in ``set_params``, such as ``beta`` or, for
@@ -106,7 +106,7 @@ def class_holdout_search(
     relations : array-like of shape (n_seen, n_seen), optional
         Relations between the seen labels.
     scoring : {"miap", "map", "micro_f1"} or callable(Y_true, scores) -> float, default="miap"
-        What to maximise; "micro_f1" is that of the 3 best labels of each image.
+        What to maximise; "micro_f1" uses the 3 best labels of each image.
     n_splits : int, default=2
         Number of halvings; each gives two folds.
     max_images : int, optional
@@ -199,6 +199,6 @@ def _held_out_score(
         if len(transformers):
             X_train, X_holdout = transformers.fit_transform(X_train, Y_train), transformers.transform(X_holdout)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # an unfinished fit is judged by its score too
+        warnings.simplefilter("ignore", ConvergenceWarning)  # an unfinished fit is also judged by its score
         model.fit(X_train, Y_train, vectors[fold.train_labels], vectors[fold.holdout_labels], related)
     return scorer(Y_holdout, model.decision_function(X_holdout, vectors[fold.holdout_labels]))

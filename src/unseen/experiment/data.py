@@ -27,7 +27,7 @@ from unseen.validation import check_matrix, check_names, check_relations, check_
 
 Matrices = Mapping[str, NDArray[Any]]
 
-# Sources of label vectors that are used wherever they are installed, and their names in tables.
+# Sources of label vectors that are used if installed, and their names in tables.
 _SOURCES: Final = {"glove": "GloVe 50-d", "use": "use", "use:a picture of a {}": IN_A_PICTURE}
 _PHRASE: Final = "a photo of a {}"
 _PREFERRED: Final = ("vgg19", "resnet50")  # the paper used VGG19; then the larger features
@@ -37,8 +37,8 @@ _PREFERRED: Final = ("vgg19", "resnet50")  # the paper used VGG19; then the larg
 class SideBySide:
     """Label vectors of several sources, concatenated; each is centred over the labels in use and of unit length.
 
-    The labels in use are those of `select`: a mean over all labels would tell a search on the seen labels
-    something about the unseen ones.
+    The labels in use are those of `select`: a mean over all labels would leak information about the unseen
+    ones into a search on the seen labels.
     """
 
     parts: tuple[LabelSpace, ...]
@@ -72,7 +72,7 @@ class ExperimentData:
     logits: Matrices = field(default_factory=dict)  # of some backbones, (n_images, n_classes)
     classes: Mapping[str, BackboneKnowledge] = field(default_factory=dict)  # by source: vectors of the class names
     relations: Matrices = field(default_factory=dict)  # "hierarchy" and "hit counts", as available
-    notes: tuple[str, ...] = ()  # what a reader of the results must know about the data
+    notes: tuple[str, ...] = ()  # what readers of the results must know about the data
 
     def __post_init__(self) -> None:
         labels = check_names(self.labels, "labels")
@@ -86,12 +86,10 @@ class ExperimentData:
             raise ValueError("features, vectors: pass at least one of each.")
         for name, matrix in (*self.features.items(), *self.logits.items()):
             if len(matrix) != len(Y) or not np.isfinite(matrix.sum(dtype=np.float64)):
-                raise ValueError(
-                    f"features: those of {name!r} are not one finite row per image. Extract them again."
-                )
+                raise ValueError(f"features: {name!r} does not have one finite row per image. Extract them again.")
         for source, space in self.vectors.items():
             if space.names != labels:
-                raise ValueError(f"vectors: those of {source!r} are not those of the labels, in their order.")
+                raise ValueError(f"vectors: {source!r} does not match the labels, in order.")
         for matrix in self.relations.values():
             check_relations(matrix, labels)
 
@@ -106,7 +104,7 @@ class ExperimentData:
         return next(iter(self.vectors))
 
     def lacks(self, method: Method) -> str | None:
-        """What the data set would need for a method, in words; None if it has everything."""
+        """Description of what the data set lacks for a method; None if it has everything."""
         if method.needs_relations and method.relations is not None and self.related(method) is None:
             return f"there are no relations by {method.relations}"
         if method.columns != "features" and not self.backbone(method):
@@ -116,7 +114,7 @@ class ExperimentData:
         return None
 
     def backbone(self, method: Method) -> str | None:
-        """The backbone that a method works on: the first, or the first with logits if it needs them."""
+        """The backbone that a method uses: the first, or the first with logits if it needs them."""
         names = self.features if method.columns == "features" else self.logits
         return next((name for name in self.features if name in names), None)
 
@@ -145,7 +143,7 @@ class ExperimentData:
             return self.logits[backbone]
         features = [self.features[name] for name in self.used(method, backbone)]
         if method.columns == "all":
-            # Half precision cannot hold the squares of long rows.
+            # The squares of long rows overflow in half precision.
             features = [normalize(block.astype(np.result_type(block, np.float32))) for block in features]
         return np.hstack([*features, self.logits[backbone]])
 
@@ -161,7 +159,7 @@ def read_data(
     path_lengths: Path | None = None,
     seed: int = 0,
 ) -> ExperimentData:
-    """Read a data set; what is not given is found in a folder by its name.
+    """Read a data set; files that are not given are found in a folder by name.
 
     In the folder: ``NAME_labels.csv``, or the folder is a VOC devkit; ``NAME_BACKBONE.npz``, one or more; and
     optionally ``NAME_*glove*.csv``, ``NAME_hitcounts*.csv`` and ``NAME_wordnet*path_length*.csv``, where NAME may
@@ -177,7 +175,7 @@ def read_data(
         What `read_annotations` and `open_features` take, sources of label vectors (the first for the tables), and
         CSV matrices. Without path lengths, those of the package's WordNet.
     seed : int, default=0
-        Draws the training half where the annotations name no split.
+        Seed for the training half when the annotations have no split.
 
     Returns
     -------
@@ -190,7 +188,7 @@ def read_data(
         name, annotations = name or where.stem.removesuffix("_labels"), annotations or where
     elif name is None:
         raise ValueError(
-            f"--data: {str(where)!r} is a folder. Say which data set: unseen reproduce voc2007 --data ..."
+            f"--data: {str(where)!r} is a folder. Name the data set: unseen reproduce voc2007 --data ..."
         )
     folder = where if where.is_dir() else where.parent
     found = _read_labels(name, annotations or _find_annotations(folder, name))
@@ -200,7 +198,7 @@ def read_data(
     for path in tuple(features) or _find_features(folder, name):
         backbone, matrix, scores = _read_features(path, name, found, notes)
         if backbone in matrices:
-            raise ValueError(f"--features: two of them are of {backbone!r}. Pass one per backbone.")
+            raise ValueError(f"--features: two are from {backbone!r}. Pass one per backbone.")
         matrices[backbone] = matrix
         if scores is not None:
             logits[backbone] = scores
@@ -256,12 +254,12 @@ def _find_features(folder: Path, name: str) -> list[Path]:
 
 
 def _training_images(annotations: Annotations, seed: int, notes: list[str]) -> NDArray[np.bool_]:
-    """Training images as the annotations say, otherwise a random half."""
+    """Training images according to the annotations, otherwise a random half."""
     n_images = len(annotations)
     if annotations.split is None:
         is_train = np.zeros(n_images, dtype=np.bool_)
         is_train[np.random.default_rng(seed).permutation(n_images)[: (n_images + 1) // 2]] = True
-        notes.append("The annotations name no split: a random half of the images is for training.")
+        notes.append("The annotations have no split: a random half of the images is used for training.")
         return is_train
     parts = [part.strip().lower() for part in annotations.split]
     others = sorted(set(parts) - {"train", "trainval", "val", "test"})
@@ -272,7 +270,7 @@ def _training_images(annotations: Annotations, seed: int, notes: list[str]) -> N
     training = {"train", "trainval"}
     if {"val", "test"} <= set(parts):
         training.add("val")
-        notes.append("Images of the split val are for training, as there is a split test.")
+        notes.append("Images of the split val are used for training, as there is a split test.")
     is_train = np.array([part in training for part in parts])
     if is_train.all() or not is_train.any():
         only = "training" if is_train.all() else "testing"
@@ -314,7 +312,7 @@ def _rows_of(annotations: Annotations, paths: Sequence[str]) -> NDArray[np.intp]
     if missing:
         raise ValueError(
             f"{len(missing):,} of {len(rows):,} annotated images have no features: {listed(missing)}. These are "
-            f"features of images like {paths[0]!r}; folders must agree as far as both name them."
+            f"features of images like {paths[0]!r}; folders must agree where both name them."
         )
     return rows
 

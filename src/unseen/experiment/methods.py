@@ -35,7 +35,7 @@ class Method:
     # Its X: features, class logits, features then logits, or features of all backbones (unit length) then logits.
     columns: Literal["features", "logits", "both", "all"] = "features"
     relations: Literal["hierarchy", "hit counts"] | None = None
-    needs_relations: bool = True  # left out where the data set has no such relations
+    needs_relations: bool = True  # left out if the data set has no such relations
     vectors: tuple[str, ...] = ()  # sources that the search chooses from; otherwise the first of the data set
     in_search: Mapping[str, Any] = field(default_factory=dict)  # for the search only, such as a looser tolerance
 
@@ -53,7 +53,7 @@ class Method:
 SIDE_BY_SIDE: Final = "side by side"  # label vectors of several sources, concatenated
 IN_A_PICTURE: Final = "use, a picture of a ..."  # the Universal Sentence Encoder on this phrase
 
-# Refits are certified to 1 %; the search compares models at 5 %, which ranks them alike in half the time.
+# Refits are certified to 1 %; the search compares models at 5 %, which gives the same ranking in half the time.
 FINAL_TOL: Final = 1e-2
 _LOOSE: Final = {"tol": 5e-2}
 
@@ -106,7 +106,7 @@ METHODS: Final[tuple[Method, ...]] = (
         "Stacked",
         "paper",
         Stacked(tol=FINAL_TOL),
-        ({"center": [True]},),  # no choice: the held-out score of the design
+        ({"center": [True]},),  # a single setting, for its held-out score
         relations="hit counts",
         needs_relations=False,
         vectors=(SIDE_BY_SIDE,),

@@ -65,7 +65,7 @@ def reproduce(
     data : ExperimentData
         As read by `read_data`.
     folder : str or Path
-        Where to write; made if it does not exist.
+        Output folder; created if it does not exist.
     split : ClassSplit, optional
         The main split; the default is the paper's. ``n_splits`` random ones are added.
     methods, repeats, search, plan, seed, n_jobs
@@ -103,7 +103,7 @@ def reproduce(
 
 
 def notes(result: Reproduction) -> list[str]:
-    """What differs from the paper's own experiment, and what was left out."""
+    """Differences from the paper's own experiment, and methods left out."""
     experiment = result.experiment
     data, lines = experiment.data, []
     if data.name in tables.TEST_IMAGES:
@@ -113,9 +113,7 @@ def notes(result: Reproduction) -> list[str]:
                 f"There are {n_test:,} test images here, {papers:,} in the paper. Do not compare figures."
             )
         if "vgg19" not in data.main_features.lower():
-            lines.append(
-                f"The features are those of {data.main_features}; the paper used VGG19 (4096 dimensions)."
-            )
+            lines.append(f"The features are from {data.main_features}; the paper used VGG19 (4096 dimensions).")
     lines.append(f"Label vectors of the tables: {data.main_vectors}, unless a row says otherwise.")
     left_out = (f"{name} is left out: {why}." for name, why in experiment.left_out.items())
     return [*lines, *data.notes, *left_out]
@@ -151,7 +149,7 @@ def _sections(result: Reproduction) -> list[Section]:
 
 
 def _draw(result: Reproduction) -> dict[str, tuple[Figure, str]]:
-    """Every figure that there is something to draw for, by file name."""
+    """Every figure that has data, by file name."""
     drawings = {"labels": _draw_labels(result)}
     if len(result.strength):
         drawings["figure2"] = _draw_strength(result)

@@ -51,10 +51,10 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """How parameters are chosen: halvings of the seen labels, and the most training images of a fold.
+    """How parameters are chosen: halvings of the seen labels, and the maximum number of training images per fold.
 
-    More halvings of fewer images tell settings apart better than the reverse at the same cost: most of the
-    variance is in which labels are hidden.
+    More halvings of fewer images separate settings better than the reverse at the same cost: most of the
+    variance comes from which labels are hidden.
     """
 
     halvings: int = 3
@@ -140,7 +140,7 @@ def run_experiment(
     Parameters
     ----------
     data : ExperimentData
-        Methods that need what it lacks are left out, and named in the result.
+        Methods whose requirements it lacks are left out, and listed in the result.
     splits : mapping of str to ClassSplit
         As made by `class_splits`.
     search : bool, default=True
@@ -161,7 +161,7 @@ def run_experiment(
     plan = plan or SearchPlan()
     for name, split in splits.items():
         if split.names != data.labels:
-            raise ValueError(f"splits: the labels of {name!r} are not those of the data, in their order.")
+            raise ValueError(f"splits: the labels of {name!r} are not those of the data, in order.")
         if search and len(split.seen) < FEWEST_LABELS:
             raise ValueError(
                 f"splits: {name!r} has {counted(len(split.seen), 'seen label')}, and a search, which hides half, "
@@ -170,7 +170,7 @@ def run_experiment(
     left_out = {method.name: why for method in methods if (why := data.lacks(method)) is not None}
     runnable = [method for method in methods if method.name not in left_out]
     if not runnable:
-        raise ValueError(f"methods: none of them can run: {left_out}. Pass what they need.")
+        raise ValueError(f"methods: none can run: {left_out}. Pass what they need.")
     params: dict[str, Any] | None = None if search else {}
     cells = tuple(
         Cell(method, name, split, str(data.backbone(method)), data.sources(method), seed + r, params)
@@ -190,7 +190,7 @@ def run_cells(
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
-    """Results of cells, in their order, each read from the store (a folder) if it is there, otherwise computed.
+    """Results of cells, in their order, each read from the store (a folder) if present, otherwise computed.
 
     A stored result is reused if data, method, split, seed and code are unchanged. ``n_jobs`` cells run at once;
     ``progress(done, total)`` is called after each.
@@ -240,7 +240,7 @@ def run_cell(cell: Cell, data: ExperimentData, plan: SearchPlan) -> dict[str, An
     `metrics.Summary` of each protocol, figures of each unseen label, ``objective`` and ``lower_bound``.
     """
     with parallel_config(backend="sequential", n_jobs=1), threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the record has the gap of the fit
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the result records the gap of the fit
         X = data.columns(cell.method, cell.backbone)
         train = training_view(X[data.is_train], data.Y[data.is_train], cell.split)
         source, params, held_out, n_settings = cell.sources[0], dict(cell.params or {}), None, 0
@@ -332,7 +332,7 @@ def digest(*parts: Any) -> str:
 
 @cache
 def _code_digest() -> str:
-    """Hash of the package's source: a change of it makes stored results void."""
+    """Hash of the package's source: any change invalidates stored results."""
     root = Path(__file__).resolve().parents[1]
     return digest([(str(path.relative_to(root)), digest(path.read_text())) for path in sorted(root.rglob("*.py"))])
 
@@ -348,7 +348,7 @@ def _digests(data: ExperimentData) -> dict[str, str]:
 
 
 def _key(cell: Cell, data: ExperimentData, plan: SearchPlan, digests: Mapping[str, str]) -> str:
-    """Name for everything that the result depends on."""
+    """Key of everything that the result depends on."""
     method = cell.method
     used = ["annotations", *(f"features {name}" for name in data.used(method, cell.backbone))]
     used += [f"vectors {source}" for source in cell.sources]
@@ -367,7 +367,7 @@ def _key(cell: Cell, data: ExperimentData, plan: SearchPlan, digests: Mapping[st
 
 
 def _load(store: Path | None, key: str) -> dict[str, Any] | None:
-    """The stored result of that key; None if there is none, or a damaged one."""
+    """The stored result of that key; None if missing or damaged."""
     try:
         entry = json.loads((store / f"{key}.json").read_text("utf-8")) if store is not None else {}
         result: dict[str, Any] = entry["result"]

@@ -11,7 +11,7 @@ from unseen.taep import TAEP
 FACTORS: Final = (1.0, 0.1, 0.01, 0.001)
 RANKS: Final = (1, 2, 3, 5, 8, 10)
 STRENGTHS: Final = {"TAEP": "gamma", "TAEP-H": "lam", "TAEP-C": "lam"}
-# Iterations of the paper's alternation: below full rank it cycles for ever, at full rank 400 gain little over 100.
+# Iterations of the paper's alternation: below full rank it cycles forever, at full rank 400 gain little over 100.
 ITERATIONS, FEW_ITERATIONS = 100, 20
 
 

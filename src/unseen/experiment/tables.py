@@ -125,7 +125,7 @@ def interval(values: Any) -> Interval:
 
 
 def main_tables(result: Reproduction, *, compact: bool = False) -> list[Table]:
-    """Tables 1 and 2 by track, beside the printed figures; compact ones show only the difference to these."""
+    """Tables 1 and 2 by track, beside the printed figures; compact ones show only the difference from these."""
     return [
         _main_table(result, protocol, track, compact)
         for protocol in PROTOCOLS
@@ -230,7 +230,7 @@ def rank_table(result: Reproduction) -> Table:
     columns = ("rank", "lower bound", "convex", "ZSL", "GZSL", "alternation", "ZSL", "GZSL")
     note = (
         "Objective of each solver, then MiAP in per cent; TAEP, all else as on the main split. No projection has "
-        "an objective below the lower bound. Below full rank the alternation cycles, and where it stops is chance."
+        "an objective below the lower bound. Below full rank the alternation cycles and stops anywhere."
     )
     return Table("Rank, by the convex solver and by the paper's alternation", columns, rows, note)
 
@@ -246,18 +246,18 @@ class Difference(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """What the interval says of the sign."""
+        """The sign according to the interval."""
         if np.isnan(self.splits.half):
             return "no interval"
         if abs(self.splits.mean) <= self.splits.half:
-            return "not told apart"
+            return "inconclusive"
         return "above" if self.splits.mean > 0 else "below"
 
 
 def differences(result: Reproduction) -> list[Difference]:
-    """The differences behind the paper's three claims, as far as their methods ran."""
+    """The differences behind the paper's three claims, for the methods that ran."""
     ran = result.methods("paper")
-    pairs = [("TAEP is better than its rivals", "TAEP", name) for name in RIVALS]
+    pairs = [("TAEP is better than the baselines", "TAEP", name) for name in RIVALS]
     pairs += [
         ("TAEP is better than methods outside the paper", "TAEP", name)
         for name in ran

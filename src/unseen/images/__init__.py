@@ -1,1 +1,1 @@
-"""What is known about the models that images are described by: the classes of ImageNet backbones."""
+"""Images: reading, preprocessing, backbones, features, and the classes of ImageNet."""

@@ -25,7 +25,7 @@ __all__ = ["NAMES", "Backbone", "Described", "OnnxBackbone", "Pair", "open_backb
 DEFAULT = "efficientnet-lite0"
 NAMES = (DEFAULT, "vgg19")
 _PREPARING = tuple(field.name for field in fields(Preprocessing))
-_NEEDED = ("mean", "std", "value_range")  # without a default: a wrong guess would go unnoticed
+_NEEDED = ("mean", "std", "value_range")  # no default: a wrong guess would go unnoticed
 
 
 class Described(NamedTuple):
@@ -41,9 +41,9 @@ class Backbone(ABC):
     Attributes
     ----------
     name : str
-        What `open_backbone` opens it by.
+        The name that `open_backbone` takes.
     preprocessing : Preprocessing
-        What `prepare` needs to make a batch.
+        Settings with which `prepare` makes a batch.
     n_features : int
     class_names : tuple of str, or None
         Names of the columns of the logits; None if there are no logits or their names are unknown.
@@ -58,7 +58,7 @@ class Backbone(ABC):
     fingerprint: str
 
     def describe(self, batch: NDArray[np.float32]) -> Described:
-        """Features of n >= 0 images, stacked as `prepare` gives them: shape (n, 3, size, size), float32."""
+        """Features of n >= 0 images, stacked as `prepare` returns them: shape (n, 3, size, size), float32."""
         described = self._run(batch)
         if not all(values is None or np.isfinite(values).all() for values in described):
             raise ValueError(
@@ -78,7 +78,7 @@ def open_backbone(name: str | Path = DEFAULT, *, n_threads: int | None = None) -
     Parameters
     ----------
     name : str or pathlib.Path, default="efficientnet-lite0"
-        - ``"efficientnet-lite0"``, which comes with the package: 1280 features and the logits of ImageNet's 1,000
+        - ``"efficientnet-lite0"``, included in the package: 1280 features and the logits of ImageNet's 1,000
           classes, on ONNX Runtime.
         - ``"vgg19"``: 4096 features (fc7) and the same logits, through torchvision.
         - An ``.onnx`` file with its settings beside it; see `OnnxBackbone`.
@@ -94,9 +94,7 @@ def open_backbone(name: str | Path = DEFAULT, *, n_threads: int | None = None) -
         return VGG19(n_threads)
     if Path(name).suffix == ".onnx":
         return OnnxBackbone(name, n_threads=n_threads)
-    raise ValueError(
-        f"backbone: there is none called {str(name)!r}. Choose one of {listed(NAMES)}, or pass an .onnx file."
-    )
+    raise ValueError(f"backbone: {str(name)!r} is unknown. Choose one of {listed(NAMES)}, or pass an .onnx file.")
 
 
 class OnnxBackbone(Backbone):
@@ -115,7 +113,7 @@ class OnnxBackbone(Backbone):
         self.name = name or os.path.abspath(path)  # noqa: PTH100 (links stay links, unlike with resolve)
         runtime = import_extra("onnxruntime", "images")
         options = runtime.SessionOptions()
-        options.log_severity_level = 4  # its errors are raised, which is enough
+        options.log_severity_level = 4  # errors are raised, so they need not be logged
         options.intra_op_num_threads = n_threads or 0
         try:
             self._session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -131,7 +129,7 @@ class OnnxBackbone(Backbone):
         self.preprocessing = Preprocessing(**given)
         self._outputs = self._choose_outputs(settings.get("features"), settings.get("logits"))
         self.fingerprint = _fingerprint(_digests(path), self.preprocessing, self._outputs)
-        # One image tells whether the graph can be used, and how long its outputs are.
+        # One image shows whether the graph is usable, and the length of its outputs.
         features, logits = self._run(self._blank(1))
         self.n_features = features.shape[1]
         names = settings.get("class_names")
@@ -161,7 +159,7 @@ class OnnxBackbone(Backbone):
         return np.zeros((n, 3, self.preprocessing.size, self.preprocessing.size), dtype=np.float32)
 
     def _run(self, batch: NDArray[np.float32]) -> Described:
-        # A graph with a fixed number of images gets as many calls as needed, the last one filled up.
+        # A graph with a fixed batch size is called as often as needed, the last time padded.
         n = len(batch)
         step = self._n_images or max(n, 1)
         missing = -n % step if n else step
@@ -180,7 +178,7 @@ class OnnxBackbone(Backbone):
                 f"backbone: {self.name!r} cannot run on an input of shape {ordered.shape} ({error}). Check the "
                 f"size and the layout of its preprocessing."
             ) from error
-        # A map of one pixel is a vector.
+        # A one-pixel map is a vector.
         rows = [values[:, :, 0, 0] if values.shape[2:] == (1, 1) else values for values in outputs]
         for name, values in zip(self._outputs, rows, strict=True):
             if values.ndim != 2 or len(values) != len(batch) or values.dtype.kind != "f":
@@ -208,10 +206,10 @@ class VGG19(Backbone):
         )
         weights = models.VGG19_Weights.IMAGENET1K_V1
         self._model = models.vgg19(weights=None)
-        # The download is a pickle: it is checked, and only tensors may come out of it.
+        # The download is a pickle: it is verified, and only tensors are loaded from it.
         self._model.load_state_dict(weights.get_state_dict(progress=True, check_hash=True, weights_only=True))
         self._model.eval()
-        self.fingerprint = _fingerprint([weights.url], self.preprocessing, ["fc7"])  # the URL holds their digest
+        self.fingerprint = _fingerprint([weights.url], self.preprocessing, ["fc7"])  # the URL has their digest
 
     def _run(self, batch: NDArray[np.float32]) -> Described:
         with self._torch.inference_mode():
@@ -255,7 +253,7 @@ def open_pair(path: str | Path, *, n_threads: int | None = None) -> Pair:
     if n_dims != image.n_features:
         raise ValueError(
             f"text: {text.name!r} gives {n_dims} dimensions, the image encoder {str(path)!r} {image.n_features}. "
-            f"Name two encoders, and outputs of them, that belong together."
+            f"Name matching encoders and outputs."
         )
     return Pair(image, text)
 
@@ -277,14 +275,14 @@ def _read_settings(path: Path) -> dict[str, Any]:
     problems += [f"{key!r} is unknown" for key in settings if key not in known]
     if problems:
         raise ValueError(
-            f"backbone: {', '.join(problems)} in {str(file)!r}. Known: {', '.join(known)}. Many models want "
+            f"backbone: {', '.join(problems)} in {str(file)!r}. Known: {', '.join(known)}. Many models use "
             f"mean = [0.485, 0.456, 0.406], std = [0.229, 0.224, 0.225], value_range = 1; look up yours."
         )
     return settings
 
 
 def _digests(path: Path) -> list[str]:
-    """SHA-256 of a graph and of the files beside it that hold its weights, if any."""
+    """SHA-256 of a graph and of any external weight files beside it."""
     content = path.read_bytes()
     # In the protocol buffer such a file is an entry of a tensor, {key: "location", value: NAME}.
     entries = re.finditer(rb"\x0a\x08location\x12([\x01-\x7f])", content)

@@ -29,8 +29,8 @@ from unseen.validation import check_count, counted, listed
 __all__ = ["FeatureSet", "UnreadableImages", "describe_each", "extract_features", "open_features"]
 
 _ARRAYS, _DONE, _INDEX = ("features.npy", "logits.npy"), "done.npy", "index.json"
-_BLOCK = 128  # images between two writes: what a killed run may lose, at most
-_AHEAD = 8  # batches in work per thread, so that one large file does not stop the others
+_BLOCK = 128  # images between two writes: the most that a killed run can lose
+_AHEAD = 8  # batches in progress per thread, so that one large file does not block the others
 _DAMAGE = (ValueError, OSError, EOFError, LookupError, TypeError, AttributeError, BadZipFile)  # of NumPy and json
 _ID_KEYS = ("paths", "path", "image_id", "image_ids", "ids", "id")
 Progress = Callable[[int, int], object]
@@ -46,7 +46,7 @@ class FeatureSet:
     paths : tuple of str
         The images: paths, or whatever identifies them in a file made elsewhere.
     X : ndarray of shape (n_images, n_features)
-        Features; of a folder, float32 and memory-mapped.
+        Features; from a folder, float32 and memory-mapped.
     logits : ndarray of shape (n_images, n_classes), or None
         Scores of the backbone's own classes, before the softmax.
     backbone : dict
@@ -56,7 +56,7 @@ class FeatureSet:
     problems : tuple of (path, reason)
         Files that the last run could not read; they have no row.
     has_names : bool
-        Whether the file said which images these are; if not, ``paths`` are "0", "1", ...
+        Whether the file named the images; if not, ``paths`` are "0", "1", ...
     """
 
     paths: tuple[str, ...]
@@ -72,7 +72,7 @@ class FeatureSet:
 
 
 class UnreadableImages(ValueError):  # noqa: N818 (see UnreadableImage)
-    """No file can be read, or not all of them in a strict run; ``problems`` has the path and reason of each."""
+    """No file, or in a strict run not every file, can be read; ``problems`` has the path and reason of each."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -91,9 +91,9 @@ def extract_features(
     only: bool = False,
     progress: Progress | None = None,
 ) -> FeatureSet:
-    """Compute the features of images and keep them in a folder.
+    """Compute the features of images and store them in a folder.
 
-    An interrupted run continues where it stopped when it is started again, and the result is the same, bit by bit,
+    When restarted, an interrupted run continues where it stopped, and the result is the same, bit for bit,
     as without the interruption. In a finished folder only images that are new or have changed are computed; images
     that `sources` do not name stay, so that a folder can grow by several calls.
 
@@ -105,10 +105,10 @@ def extract_features(
         Folder for a numbered folder with ``features.npy``, ``logits.npy`` (if the backbone has classes) and
         ``index.json``, which lists the images.
     backbone : Backbone, str or pathlib.Path, default="efficientnet-lite0"
-        A backbone, or what `unseen.images.backbones.open_backbone` takes. One that is passed open should use one
+        A backbone, or what `unseen.images.backbones.open_backbone` takes. An open backbone should use one
         thread per call, since `jobs` threads call it.
     batch : int, default=1
-        Images per call of the network. With 1 the features of an image depend on nothing but the image. More pays
+        Images per call of the network. With 1 the features of an image depend only on the image. More pays
         off for networks with very large last layers, and may change the last bits of a result.
     jobs : int, optional
         Threads; by default one per core.
@@ -117,17 +117,17 @@ def extract_features(
     only : bool, default=False
         Drop the images from the folder that `sources` do not name.
     progress : callable, optional
-        Called as ``progress(done, total)`` in images; what was done before counts.
+        Called as ``progress(done, total)`` in images; including earlier ones.
     """
     check_count(batch, "batch")
     if jobs is not None:
         check_count(jobs, "jobs")
     found = find_images(sources)
     if not isinstance(backbone, Backbone):
-        # The threads that read images also run the network on them: no thread waits for another.
+        # The threads that read images also run the network, so that no thread waits for another.
         backbone = backbones.open_backbone(backbone, n_threads=1)
     folder = Path(output)
-    # Hidden files may be what a killed run left behind.
+    # Hidden files may be leftovers of a killed run.
     if folder.is_file() or any(not (item / _INDEX).exists() for item in folder.glob("[!.]*")):
         raise OSError(f"output: {str(folder)!r} is a file, or holds other files. Pass a new or an empty folder.")
     with locked(folder / ".lock", wait=False, argument="output"):
@@ -135,7 +135,7 @@ def extract_features(
         images = {_key(path): [path, *_stamp(path)] for path in found.paths}
         if not only:
             there = {_key(image[0]): image for version in versions for _, image in version.done()}
-            if there.keys() - images.keys():  # rows that are there keep their order, and new ones follow
+            if there.keys() - images.keys():  # existing rows keep their order, and new ones follow
                 images = there | images
         plan = version = _begin(folder, list(images.values()), found.problems, versions, backbone)
         failed = _describe_rows(plan, backbone, batch, jobs, progress)
@@ -212,7 +212,7 @@ def _key(path: str) -> str:
 
 
 def _stamp(path: str) -> tuple[int, int]:
-    """Size and time of a file; that it is missing is found when it is read."""
+    """Size and time of a file; a missing file is reported when it is read."""
     with suppress(OSError):
         status = os.stat(path)  # noqa: PTH116
         return status.st_size, status.st_mtime_ns
@@ -228,7 +228,7 @@ def _versions(folder: Path) -> list[_Version]:
 def _begin(
     folder: Path, images: list[Any], problems: Sequence[Problem], versions: list[_Version], backbone: Backbone
 ) -> _Version:
-    """Version of these images: the one that has them already, or a new one with the rows that are known."""
+    """Version of these images: an existing one, or a new one with the rows already computed."""
     about = {"name": backbone.name, "fingerprint": backbone.fingerprint, "class_names": backbone.class_names,
              "preprocessing": asdict(backbone.preprocessing)}  # fmt: skip
     text = json.dumps({"backbone": about, "images": images, "problems": problems})
@@ -236,7 +236,7 @@ def _begin(
     for version in versions:
         if version.mask.any() and version.content["backbone"]["fingerprint"] != backbone.fingerprint:
             raise ValueError(
-                f"output: {str(folder)!r} was begun with the backbone {version.content['backbone']['name']!r}; "
+                f"output: {str(folder)!r} was made with the backbone {version.content['backbone']['name']!r}; "
                 f"{backbone.name!r} has other weights or preprocessing. Pass another folder, or delete this one."
             )
         if version.content == content:
@@ -268,7 +268,7 @@ def _begin(
 def _describe_rows(
     version: _Version, backbone: Backbone, batch: int, jobs: int | None, progress: Progress | None
 ) -> dict[int, Problem]:
-    """Describe the images whose rows are not done and keep the results; returns those that cannot be read."""
+    """Compute and store the rows that are not done; returns the images that cannot be read."""
     rows = {version.content["images"][row][0]: row for row in np.flatnonzero(~version.mask).tolist()}
     before, total = len(version.mask) - len(rows), len(version.mask)
     report = progress or (lambda done, total: None)
@@ -285,14 +285,14 @@ def _describe_rows(
                     _save(version, described)
                     described = {}
                 report(done, total)
-    finally:  # whatever the reason to stop, what is done is kept
+    finally:  # finished rows are kept, whatever the reason for stopping
         if described:
             _save(version, described)
     return failed
 
 
 def _save(version: _Version, described: dict[int, Described]) -> None:
-    """Write rows, and then that they are done."""
+    """Write rows, then mark them as done."""
     rows = list(described)
     for name, values in zip(_ARRAYS, zip(*described.values(), strict=True), strict=True):
         if values[0] is not None:
@@ -302,7 +302,7 @@ def _save(version: _Version, described: dict[int, Described]) -> None:
 
 
 def _write_rows(path: Path, rows: list[int], values: Any) -> None:
-    """Write rows of an array to disk; mapped anew each time, so that its pages do not stay in memory."""
+    """Write rows of an array to disk; remapped each time, so that its pages do not stay in memory."""
     mapped = open_memmap(path, mode="r+")
     mapped[rows] = values
     mapped.flush()
@@ -318,7 +318,7 @@ def open_features(path: str | Path) -> FeatureSet:
         - A ``.npz`` file: ``features`` (or ``X``), one row per image; ``image_id`` (or ``paths``, ``ids``);
           optionally ``logits`` or ``imagenet_logits``. float16 and integers become float32.
         - A ``.npy`` file: a matrix, one row per image, memory-mapped. The images are called "0", "1", ...
-        - A ``.csv`` or ``.tsv`` file: a header, then one line per image: what identifies it, and its features.
+        - A ``.csv`` or ``.tsv`` file: a header, then one line per image: its identifier, then its features.
     """
     path = Path(path)
     try:
@@ -327,8 +327,8 @@ def open_features(path: str | Path) -> FeatureSet:
         message = f"path: no finished features in {str(path)!r}. Make them: unseen features IMAGES -o DIR."
         raise FileNotFoundError(message) from error
     except _DAMAGE as error:
-        # Not NumPy's advice to load pickled objects, which are programs.
-        reason = "it holds pickled objects, or is not a NumPy file" if "pickle" in str(error) else str(error)
+        # Replaces NumPy's advice to load pickled objects, which can run code.
+        reason = "it contains pickled objects, or is not a NumPy file" if "pickle" in str(error) else str(error)
         raise ValueError(
             f"path: {str(path)!r} cannot be read as features ({reason}). Pass a folder that unseen features made, "
             f"or a .npz, .npy or .csv file."
@@ -359,7 +359,7 @@ def _open_file(path: Path) -> FeatureSet:
     given = next((arrays[key] for key in _ID_KEYS if key in arrays), None)
     paths = tuple(np.asarray(range(len(X)) if given is None else given).astype(str).ravel().tolist())
     if len(paths) != len(X) or len(set(paths)) != len(X):
-        raise ValueError(f"ids: {len(set(paths)):,} different ones for {counted(len(X), 'row')}")
+        raise ValueError(f"ids: {len(set(paths)):,} distinct values for {counted(len(X), 'row')}")
     classes = imagenet.class_names() if "imagenet_logits" in arrays else None
     return FeatureSet(paths, X, logits, class_names=classes, has_names=given is not None)
 
@@ -372,7 +372,7 @@ def _read_table(path: Path) -> dict[str, NDArray[Any]]:
     table = pd.read_csv(path, sep=separator, converters={0: str.strip}, encoding="utf-8-sig")
     names = table.columns.astype(str)
     if names[0].strip().lower() not in _ID_KEYS and not pd.to_numeric(names[1:], errors="coerce").isna().any():
-        raise ValueError("it has no names of columns: begin with a line such as image_id,f0,f1,f2")
+        raise ValueError("it has no column names: start with a line such as image_id,f0,f1,f2")
     return {"features": table.iloc[:, 1:].to_numpy(dtype=np.float32), "ids": table.iloc[:, 0].to_numpy()}
 
 
@@ -383,7 +383,7 @@ def _matrix(arrays: dict[str, NDArray[Any]], keys: Sequence[str]) -> NDArray[Any
         return None
     if values.ndim != 2 or not values.size or values.dtype.kind not in "fiu":
         raise ValueError(f"{keys[0]!r} has shape {values.shape} and type {values.dtype}, not one row per image")
-    if not isinstance(values, np.memmap) and not np.isfinite(values).all():  # what is mapped is left on disk
+    if not isinstance(values, np.memmap) and not np.isfinite(values).all():  # memory maps are not read
         row = np.flatnonzero(~np.isfinite(values).all(axis=1))[0]
         raise ValueError(f"{keys[0]!r} is NaN or infinite in row {row}")
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float32)

@@ -21,14 +21,14 @@ DATA = Path(__file__).with_name("data")
 
 
 class Kinds(NamedTuple):
-    """Names of kinds of things, and which classes are of each kind."""
+    """Names of kinds, and the classes that belong to each."""
 
     names: tuple[str, ...]
     membership: sp.csr_array  # of shape (1000, n_kinds), True where the class (row) is of the kind (column)
 
 
 def class_names() -> tuple[str, ...]:
-    """One name for each class, all different, whatever the case of their letters.
+    """One name per class, all different even when case is ignored.
 
     It is the first lemma of the class's WordNet synset, except for four classes that share theirs with another:
     "crane bird", "construction crane", "Cardigan Welsh corgi" and "tank suit".
@@ -37,10 +37,10 @@ def class_names() -> tuple[str, ...]:
 
 
 def class_kinds() -> Kinds:
-    """Names of what the classes are, besides those of `class_names`: a tabby is a cat, a feline, an animal.
+    """Names of the kinds that classes belong to, besides `class_names`: a tabby is a cat, a feline, an animal.
 
     They are the lemmas of the classes' synsets and of all synsets above these in WordNet's is-a hierarchy. A class
-    has a name if one of these synsets has it, whatever its sense. All differ, whatever the case of their letters.
+    has a name if one of these synsets has it, whatever its sense. All differ even when case is ignored.
     """
     import scipy.sparse as sp
 
@@ -69,9 +69,9 @@ def backbone_knowledge(backbone: Backbone, vectors: Any = "use", **parameters: A
     Parameters
     ----------
     backbone : Backbone
-        With named classes; if they are those of ImageNet, what they are kinds of is used too.
+        With named classes; if they are those of ImageNet, their kinds are used too.
     vectors : str, WordVectors or TextEncoder, default="use"
-        Source of the text vectors, as in `LabelSpace`; take those of the labels from the same one.
+        Source of the text vectors, as in `LabelSpace`; use the same one for the labels.
     **parameters
         Of `BackboneKnowledge`, such as ``sharpness`` and ``temperature``.
     """

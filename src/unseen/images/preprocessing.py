@@ -38,7 +38,7 @@ class Preprocessing:
     value_range : float, default=255
         The value of a full pixel before mean and std: 255, or 1.
     layout : {"NCHW", "NHWC"}, default="NCHW"
-        Order of the model's own input. Batches are always NCHW; the backbone transposes them if need be.
+        Order of the model's own input. Batches are always NCHW; the backbone transposes them if needed.
     """
 
     size: int = 224
@@ -71,7 +71,7 @@ def prepare(image: Image, how: Preprocessing) -> NDArray[np.float32]:
     Parameters
     ----------
     image : PIL.Image.Image
-        An image of mode RGB, as `unseen.images.reading.read_image` gives it.
+        An image of mode RGB, as returned by `unseen.images.reading.read_image`.
     how : Preprocessing
         Usually ``backbone.preprocessing``.
     """
@@ -100,7 +100,7 @@ def _square(image: Image, how: Preprocessing, method: int) -> Image:
     across, down = (round(side * length / shorter) for length in image.size)
     left, top = (across - how.size) // 2, (down - how.size) // 2
     if across < down <= MOST_ELONGATED * across:
-        # Pillow would resize the part alone along the other axis first, and round differently.
+        # Pillow would first resize only this part along the other axis, and round differently.
         return image.resize((across, down), method).crop((left, top, left + how.size, top + how.size))
     x, y = image.width / across, image.height / down
     box = (left * x, top * y, min((left + how.size) * x, image.width), min((top + how.size) * y, image.height))

@@ -1,4 +1,4 @@
-"""Image files: finding those that folders and lists name, and opening them, or saying why not."""
+"""Image files: finding them in folders and lists, and opening them or reporting why not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IMAGE_SUFFIXES = (
     ".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm",
     ".pbm", ".pnm", ".avif", ".jp2",
 )  # fmt: skip
-# Only these are tried: other formats of Pillow start programs (EPS) or fetch other files.
+# Only these are tried: other Pillow formats start programs (EPS) or fetch other files.
 _FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000")
 _COLUMNS = ("path", "image", "file", "file_name", "image_path")
 _LARGE = 25_000_000  # pixels: such images are decoded one at a time, as each takes 100 MB or more
@@ -41,7 +41,7 @@ class Problem(NamedTuple):
 
 
 class UnreadableImage(ValueError):  # noqa: N818 (it names the thing that is wrong, as a message does)
-    """A file that is not an image, or is a damaged one; ``path`` and ``reason`` say which and why."""
+    """A file that is not an image or is damaged; ``path`` and ``reason`` identify it and explain why."""
 
     def __init__(self, path: str | Path, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -58,23 +58,23 @@ class Found(NamedTuple):
 def find_images(sources: str | Path | Iterable[str | Path]) -> Found:
     """Paths of the images that files, folders and lists name.
 
-    - A folder: the files in it and in its sub-folders whose suffix is that of an image, in sorted order. Names
+    - A folder: the files in it and in its sub-folders with an image suffix, in sorted order. Names
       that begin with a dot are left out; links to files are followed, links to folders are not.
     - A ``.txt`` file: one path per line; empty lines and those that begin with ``#`` are skipped.
     - A ``.csv`` file: its column ``path`` (or ``image``, ``file``, ``file_name``, ``image_path``).
     - Any other file: an image.
 
-    A relative path in a list is looked for in the list's folder and then in the current one. A file that comes
-    twice counts once. That a listed file exists is not checked. Relative paths stay relative.
+    A relative path in a list is looked for in the list's folder and then in the current one. A file listed
+    twice counts once. Listed files are not checked for existence. Relative paths stay relative.
 
     Parameters
     ----------
     sources : path or iterable of paths
-        What to look through, in this order.
+        Where to look, in this order.
     """
     given = [sources] if isinstance(sources, str | Path) else list(sources)
     problems: list[Problem] = []
-    paths: dict[str, str] = {}  # as they were given, by their absolute path
+    paths: dict[str, str] = {}  # as given, keyed by absolute path
     for source in map(Path, given):
         for path in _paths_in(source, problems):
             paths.setdefault(os.path.abspath(path), path)  # noqa: PTH100 (a Path per file is ten times slower)
@@ -101,7 +101,7 @@ def _paths_in(source: Path, problems: list[Problem]) -> Iterable[str]:
         raise ValueError(
             f"sources: {str(source)!r} cannot be read ({error}). Pass a list of paths, as UTF-8 text."
         ) from None
-    # Beside the list if it is there, else in the current folder if it is there.
+    # Beside the list if it exists there, else in the current folder if it exists there.
     places = ((source.parent / name, Path(name)) for name in names if name and not name.startswith("#"))
     return [str(here if here.exists() and not beside.exists() else beside) for beside, here in places]
 
@@ -131,9 +131,9 @@ def _column(lines: list[str], source: Path) -> list[str]:
 
 
 def read_image(path: str | Path) -> Image.Image:
-    """Open an image file as RGB, the way it is meant to be looked at.
+    """Open an image file as RGB, the way it is meant to be displayed.
 
-    Turned as its EXIF orientation says; transparent parts become white; 16 bits per pixel are scaled to 8, not cut
+    Rotated by its EXIF orientation; transparent parts become white; 16 bits per pixel are scaled to 8, not cut
     off; of an animation the first frame.
 
     Parameters
@@ -148,7 +148,7 @@ def read_image(path: str | Path) -> Image.Image:
 
 @contextmanager
 def quiet_pillow() -> Iterator[None]:
-    """Suppress Pillow's warnings about odd files: what matters becomes an `UnreadableImage`.
+    """Suppress Pillow's warnings about odd files: real problems become an `UnreadableImage`.
 
     The filters of a process are shared by its threads: enter it once, around them all.
     """
@@ -183,7 +183,7 @@ def _decode(path: str | Path, stack: ExitStack) -> Image.Image:
         raise UnreadableImage(path, "it is not a file")
     if not status.st_size:
         raise UnreadableImage(path, "the file is empty")
-    Image.preinit()  # the common formats: to load the others takes longer than to read a photo
+    Image.preinit()  # the common formats; loading the others takes longer than reading a photo
     try:
         image = Image.open(path, formats=[name for name in _FORMATS if name in Image.OPEN])
     except UnidentifiedImageError:
@@ -193,7 +193,7 @@ def _decode(path: str | Path, stack: ExitStack) -> Image.Image:
     if image.width * image.height > _LARGE:
         stack.enter_context(_large_image)
     image.load()
-    with suppress(Exception):  # damaged EXIF: the image itself is good
+    with suppress(Exception):  # damaged EXIF: the image itself is fine
         ImageOps.exif_transpose(image, in_place=True)
     if image.mode.startswith(("I", "F")):
         return _with_8_bits(image, path).convert("RGB")
@@ -211,7 +211,7 @@ def _with_8_bits(image: Image.Image, path: str | Path) -> Image.Image:
     scales = (1.0, 255.0, 65535.0) if image.mode == "F" else (65535.0,)
     white = next((scale for scale in scales if values.max() <= scale), None)  # None with NaN, too
     if white is None:
-        raise UnreadableImage(path, f"its pixels go up to {values.max():g}, not a known scale of brightness")
+        raise UnreadableImage(path, f"its pixels go up to {values.max():g}, not a known brightness scale")
     return Image.fromarray(np.clip(values * (255.0 / white), 0.0, 255.0).round().astype(np.uint8))
 
 
@@ -223,9 +223,9 @@ def _reason(error: Exception) -> str:
     if isinstance(error, DecompressionBombError):
         return f"it has more than {2 * (MAX_IMAGE_PIXELS or 0):,} pixels: refused as a decompression bomb"
     if isinstance(error, UnidentifiedImageError):
-        return "it is not an image, or of an unknown format"
+        return "it is not an image, or its format is unknown"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, EOFError) or "truncated" in str(error).lower():
-        return "the file is cut off"
+        return "the file is truncated"
     return f"the file is damaged ({' '.join(str(error).split()) or type(error).__name__})"

@@ -1,5 +1,5 @@
 """Label knowledge: names, vectors and the relations between labels.
 
 `unseen.labels.space.LabelSpace` holds names and vectors, `unseen.labels.relations.relate` gives relations between
-them, and `unseen.labels.diagnosis.diagnose` tells what unseen labels can learn from.
+them, and `unseen.labels.diagnosis.diagnose` shows what unseen labels can learn from.
 """

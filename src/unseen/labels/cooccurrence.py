@@ -40,7 +40,7 @@ def named_counts(counts: Matrix, labels: Iterable[str]) -> pd.DataFrame:
 def read_hit_counts(path: str | Path, labels: Iterable[str] | None = None) -> pd.DataFrame:
     """Read a square CSV matrix with the labels in its first row and first column.
 
-    Cells are separated by comma, semicolon or tab; an empty one is a count that is not known. `labels` are those
+    Cells are separated by comma, semicolon or tab; an empty cell is an unknown count. `labels` are those
     to keep, in this order; one that the file lacks gets unknown counts.
     """
     pd = import_extra("pandas", "images")
@@ -50,7 +50,7 @@ def read_hit_counts(path: str | Path, labels: Iterable[str] | None = None) -> pd
         table = pd.read_csv(io.StringIO(text), sep=separator, header=None, dtype=str, keep_default_na=False)
         names, rows = check_names(table.iloc[0, 1:], "first row"), check_names(table.iloc[1:, 0], "first column")
         if odd := sorted(set(rows) ^ set(names)):
-            raise ValueError(f"{listed(odd)} in the first row or in the first column only")
+            raise ValueError(f"{listed(odd)} only in the first row or only in the first column")
         values = table.iloc[1:, 1:].replace("", "nan").to_numpy(np.float64)
     except ValueError as error:  # also those of pandas and of the encoding
         raise ValueError(
@@ -63,8 +63,8 @@ def read_hit_counts(path: str | Path, labels: Iterable[str] | None = None) -> pd
 def repair_counts(counts: pd.DataFrame, repair: str | Iterable[str]) -> pd.DataFrame:
     """Counts with the chosen repairs, made in this order.
 
-    ``"symmetrise"``: the mean of a pair's two counts, or the one that is known. ``"fill"``: 0 for what is not
-    known. ``"clip"``: a pair occurs at most as often as either of its labels.
+    ``"symmetrise"``: the mean of a pair's two counts, or the one that is known. ``"fill"``: 0 for unknown
+    counts. ``"clip"``: a pair occurs at most as often as either of its labels.
     """
     chosen = {repair} if isinstance(repair, str) else set(repair)
     if not chosen <= set(REPAIRS):
@@ -93,7 +93,7 @@ def count_tag_sets(
     labels : iterable of str
         Names of labels. Case is ignored, and their words may be joined by spaces, underscores, hyphens or nothing.
     separator : str, optional
-        What stands between tags; ``"whitespace"`` for any white space. By default tab, semicolon or comma,
+        Separator of the tags; ``"whitespace"`` for any white space. By default tab, semicolon or comma,
         whichever most of the first 200 lines contain, or else white space.
 
     Examples
@@ -110,11 +110,11 @@ def count_tag_sets(
     else:
         reader = gzip.open if str(source).endswith(".gz") else open
         try:
-            # Of bytes that are not UTF-8 only the tag that has them is lost.
+            # Bytes that are not UTF-8 lose only the tag that contains them.
             with reader(source, "rt", encoding="utf-8-sig", errors="replace") as file:
                 sets = _count(iter(file), rows, separator)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ValueError(f"source: {str(source)!r} is damaged ({error}). Get it again.") from error
+            raise ValueError(f"source: {str(source)!r} is damaged ({error}). Download it again.") from error
     counts = np.zeros((len(names), len(names)))
     for found, n_photos in sets.items():
         shown = [row for row in found if row is not None]
@@ -123,7 +123,7 @@ def count_tag_sets(
 
 
 def _spellings(labels: tuple[str, ...]) -> dict[str, int]:
-    """Row of the label that each tag stands for; a label's own name goes before joined forms of others."""
+    """Row of the label that each tag stands for; a label's own name precedes joined forms of others."""
     found: dict[str, int] = {}
     for row, label in enumerate(labels):
         if found.setdefault(_fold(label).strip(), row) != row:
@@ -150,6 +150,6 @@ def _count(lines: Iterator[str], rows: Mapping[str, int], separator: str | None)
 
 
 def _fold(text: str) -> str:
-    """A text without case, with single spaces, and in one Unicode form."""
+    """Text case-folded, with single spaces, in one Unicode normal form."""
     text = text if text.isascii() else unicodedata.normalize("NFKC", text)
     return re.sub(" +", " ", text).casefold()

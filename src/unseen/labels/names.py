@@ -1,8 +1,8 @@
-"""Names of labels: when two are the same label, and which words of a table of vectors stand for one.
+"""Names of labels: when two are the same label, and which words of a table of vectors represent one.
 
 A name is looked up in a table by the first of these rules that succeeds:
 
-1. ``exact``: the table has the name as it is written; "hair drier" also as "hair_drier".
+1. ``exact``: the table has the name as written; "hair drier" also as "hair_drier".
 2. ``data set``: a name that a data set glues together ("diningtable") is read as the phrase it stands for, and
    then as below.
 3. ``case``: in lower case, capitalised, or in capitals.
@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 __all__ = ["VOC_WORDS", "Resolution", "as_phrase", "everyday_labels", "label_key", "merge_names"]
 
-# Names of data sets that are not words, with what they mean.
+# Data set names that are not words, with their meaning.
 _GLUED = """
 dining table, tv monitor, potted plant, traffic light, fire hydrant, stop sign, parking meter, teddy bear,
 sports ball, baseball bat, baseball glove, tennis racket
@@ -58,7 +58,7 @@ _SPELLINGS = dict(_PAIRS) | {american: british for british, american in _PAIRS}
 
 
 class Resolution(NamedTuple):
-    """What stands for a name: words whose mean is its vector, or the phrase that a text encoder was given.
+    """How a name was looked up: words whose mean is its vector, or the phrase given to a text encoder.
 
     The rule is one of the module's description, ``"phrase"`` for a text encoder, or ``"mean"`` if some words of
     the name are unknown.
@@ -74,7 +74,7 @@ def as_phrase(name: str) -> str:
     """A name as a person would write it, for a text encoder.
 
     Glued names of data sets are taken apart, underscores become spaces, and words of more than three capitals are
-    written in small letters, as encoders hardly know them. Others stay: "Hund" is better German than "hund".
+    lower-cased, as encoders hardly know them. Others stay: "Hund" is better German than "hund".
     """
     words = unicodedata.normalize("NFC", name).replace("_", " ").split()
     text = " ".join(word.lower() if len(word) > 3 and word.isupper() else word for word in words)
@@ -82,7 +82,7 @@ def as_phrase(name: str) -> str:
 
 
 def label_key(name: str) -> str:
-    """What two names of the same label share: "Sofa" and "sofa", "aeroplane" (of PASCAL VOC) and "airplane"."""
+    """Key shared by names of the same label: "Sofa" and "sofa", "aeroplane" (of PASCAL VOC) and "airplane"."""
     phrase = as_phrase(name).casefold()
     return VOC_WORDS.get(name.casefold(), VOC_WORDS.get(phrase.replace(" ", ""), phrase))
 
@@ -93,9 +93,9 @@ def merge_names(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]
     Returns
     -------
     names : tuple of str
-        One name for each label, in the given order.
+        One name per label, in the given order.
     notes : tuple of str
-        A sentence for each name that was merged with another.
+        One sentence per name that was merged with another.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def _written(name: str) -> list[str]:
 
 
 def _read(name: str) -> tuple[str | None, str, list[str]]:
-    """The rule if a name is not simply what is written, its text, and its words ("camelCase" has two)."""
+    """The rule if a name is not used as written, its text, and its words ("camelCase" has two)."""
     text = " ".join(unicodedata.normalize("NFC", name).split())
     key = re.sub(r"[\s_-]+", " ", text).lower()
     text = DATA_SET_NAMES.get(key, text)

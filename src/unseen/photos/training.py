@@ -1,4 +1,4 @@
-"""train: from features and annotations to a tagger of photos."""
+"""train: from features and annotations to a photo tagger."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GRID: Mapping[str, Sequence[Any]] = {"beta": (1.0, 3.0, 10.0), "gamma": (0.01, 0
 
 
 class AnnotatedImages(NamedTuple):
-    """All features, their rows that have annotations, these in the same order, and how many have no features."""
+    """All features, their rows that have annotations, these in the same order, and the number without features."""
 
     features: FeatureSet
     rows: NDArray[np.intp]
@@ -64,7 +64,7 @@ def train(
     progress: Callable[[int, int], None] | None = None,
     **parameters: Any,
 ) -> Trained:
-    """Fit a tagger of photos: TAEP, combined with the evidence of the backbone's own classes.
+    """Fit a photo tagger: TAEP, combined with the evidence of the backbone's own classes.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def train(
         A CSV, a VOC devkit, a COCO file or a folder of NUS-WIDE; see `unseen.datasets.read_annotations`.
         Different spellings of one label are merged, with a warning.
     unseen : sequence of str
-        Labels to transfer to, as far as they are known now. Annotations of them are not used.
+        Labels to transfer to, if already known. Their annotations are not used.
     vectors : str, default="use"
         Source of word vectors; see `unseen.LabelSpace`.
     relations : sequence of str
@@ -84,7 +84,7 @@ def train(
     classes : bool, default=True
         Add the evidence of the backbone's classes, if the features come with logits.
     backbone : str, optional
-        What made the features, if their file does not say.
+        Backbone of the features, if not recorded in their file.
     gamma, lam : float, optional
         Weights of the transfer to ``unseen`` and of the ``relations``, 0.1 by default.
     search : bool, default=False
@@ -103,14 +103,14 @@ def train(
     opened = open_features(features)
     made_by = backbone or opened.backbone.get("name")
     if made_by is None:
-        raise ValueError("backbone: these features do not say what made them. Pass its name, efficientnet-lite0.")
+        raise ValueError("backbone: not recorded in these features. Pass its name, such as efficientnet-lite0.")
     network = open_backbone(str(made_by), n_threads=1)
     check_features(opened, network)
     data = _learnable(read_annotated(opened, annotations, split, ("trainval", "train")), unseen)
     labels = LabelSpace([*data.annotations.labels, *unseen], vectors)
     seen, others = labels.select(data.annotations.labels), labels.select(unseen) if unseen else None
     R = relate(labels.names, relations).matrix if relations else None
-    # A single vector minus its mean would be nothing.
+    # A single vector minus its mean would be zero.
     tagger: ZeroShotTagger = TAEP(center=len(labels) > 1)
     prefix, X = "", opened.X[data.rows]
     if classes and opened.logits is not None and network.class_names is not None:
@@ -132,12 +132,12 @@ def train(
 def read_annotated(
     features: FeatureSet, annotations: str | Path | Annotations, split: str | None, usual: Sequence[str]
 ) -> AnnotatedImages:
-    """Bring features and annotations together by the names of the images; spellings of one label are merged.
+    """Match features and annotations by the names of the images; spellings of one label are merged.
 
-    ``split`` is a part of the annotations or "all"; None takes the first of the ``usual`` parts that is there.
+    ``split`` is a part of the annotations or "all"; None takes the first of the ``usual`` parts that exists.
     """
     if not features.has_names:
-        raise ValueError("features: without names of images. Pass an .npz file with 'image_id' beside 'features'.")
+        raise ValueError("features: no image names. Pass an .npz file with 'image_id' beside 'features'.")
     given = annotations if isinstance(annotations, Annotations) else read_annotations(annotations)
     parts = list(dict.fromkeys(given.split or ()))
     if split is None and parts:
@@ -166,7 +166,7 @@ def check_features(features: FeatureSet, backbone: Backbone) -> None:
 
 
 def _merged(annotations: Annotations) -> Annotations:
-    """Merge the columns of one label: present if any says so, else unknown if any is."""
+    """Merge the columns of one label: present if any is, else unknown if any is."""
     names, notes = merge_names(annotations.labels)
     for note in notes:
         warnings.warn(f"annotations: {note}", stacklevel=4)
@@ -180,11 +180,11 @@ def _merged(annotations: Annotations) -> Annotations:
 
 
 def _learnable(data: AnnotatedImages, unseen: Sequence[str]) -> AnnotatedImages:
-    """Leave out unseen labels, and images of which nothing is known."""
+    """Leave out unseen labels, and images without any known entry."""
     held_out = set(map(label_key, unseen))
     known = [name for name in data.annotations.labels if label_key(name) not in held_out]
     if not known:
-        raise ValueError("unseen: all annotated labels are unseen ones. Leave some to learn from.")
+        raise ValueError("unseen: all annotated labels are unseen. Leave some to learn from.")
     annotations = data.annotations.select(labels=known)
     empty = [name for name, column in zip(known, annotations.Y.T, strict=True) if not (column == 1).any()]
     if empty:

@@ -1,1 +1,1 @@
-"""Max-margin solvers: they know nothing of estimators, label names or clusters."""
+"""Max-margin solvers, independent of estimators, label names and clusters."""

@@ -24,12 +24,12 @@ from unseen.solvers.sweep_kernels import RowProblems, SharedWork, abort, sweep_c
 from unseen.validation import Matrix
 
 FIRST_SLOTS = 16
-FIRST_POLISH = 200  # epochs before the first Newton finish; the next ones after twice as many each
-FIRST_ROW_TOL = 1e-2  # to which rows are solved in the first pass; later to a tenth of their mean share of the gap
-CHECK_EVERY = 10  # epochs between true gaps while the running estimate is still above the tolerance
-MAX_PAIR_STEPS = 50  # a row is left after so many steps and finished at its next visit
+FIRST_POLISH = 200  # epochs before the first Newton finish; doubled for each later one
+FIRST_ROW_TOL = 1e-2  # row tolerance in the first pass; later a tenth of the mean share of the gap
+CHECK_EVERY = 10  # epochs between exact gaps while the running estimate is above the tolerance
+MAX_PAIR_STEPS = 50  # a row is left after this many steps and finished at its next visit
 SMALLEST_BLOCK, LARGEST_BLOCK = 24, 64  # rows of one block of a dense sweep: as many as V has columns, within
-LEAST_ROUNDS = 30  # several threads visit rows only if a pass has so many blocks for each
+LEAST_ROUNDS = 30  # several threads are used only if a pass has this many blocks for each
 
 
 class TrainingImages:
@@ -45,7 +45,7 @@ class TrainingImages:
         self.least_scale = 0.01 * float(self.weights @ sides.sum(axis=1))
 
     def row_problems(self, A: Matrix, K: Matrix, beta: float) -> RowProblems:
-        """What the row problems share, for a label kernel ``K = A A'``."""
+        """Data shared by the row problems, for a label kernel ``K = A A'``."""
         At = np.ascontiguousarray(A.T, dtype=self.rows.dtype)
         return RowProblems(self.T, self.weights, A, At, K, beta, True if len(K) > FEW_LABELS else None)
 
@@ -64,7 +64,7 @@ class TrainingImages:
 
 
 class SparseDuals:
-    """The rows of Psi, of which few entries are non-zero: ``count[i]`` pairs (label, value) for image ``i``."""
+    """The rows of Psi, with few non-zero entries: ``count[i]`` pairs (label, value) for image ``i``."""
 
     def __init__(self, n_images: int, n_labels: int) -> None:
         slots = min(FIRST_SLOTS, n_labels)
@@ -118,13 +118,13 @@ class DualSolution:
 
 
 class DualProblem(ABC):
-    """Psi of the training images, which are on this machine or on others."""
+    """Psi of the training images, on this machine or on others."""
 
     least_scale: float  # see `TrainingImages`
 
     @abstractmethod
     def solve(self, K: Matrix, tol: float) -> DualSolution:
-        """Maximise the dual for the label kernel K from the present Psi, to a relative gap of ``tol``."""
+        """Maximise the dual for the label kernel K from the current Psi, to a relative gap of ``tol``."""
 
     @abstractmethod
     def moments(self) -> tuple[float, Matrix]:
@@ -136,11 +136,11 @@ class DualProblem(ABC):
 
     @abstractmethod
     def replace(self, psi: sp.csr_array) -> None:
-        """Begin at the feasible part of this Psi: it may be that of other targets or weights."""
+        """Start from the feasible part of this Psi, which may come from other targets or weights."""
 
 
 class LocalDual(DualProblem):
-    """All images on this machine; Psi begins at zero."""
+    """All images on this machine; Psi starts at zero."""
 
     def __init__(self, images: TrainingImages, beta: float, rng: np.random.Generator) -> None:
         self.least_scale = images.least_scale
@@ -233,9 +233,9 @@ def loss(rows: Rows, problems: RowProblems, V: Floats) -> float:
 
 
 class Ascent:
-    """Passes of block-coordinate ascent on the duals, and on ``V = X' Psi A / beta`` that belongs to them.
+    """Passes of block-coordinate ascent on the duals, and on the corresponding ``V = X' Psi A / beta``.
 
-    Each of several threads ascends over a block of rows of its own, then all changes of V are added. What the
+    Each of several threads ascends over its own block of rows, then all changes of V are added. What the
     threads gain together is what each gains alone less ``beta <change of V, change of V>``: little while the
     blocks are a small part of the images. Where more than half is lost, the next passes are left to one thread. So
     the outcome depends on the seed and the number of threads, not on their speed.
@@ -244,10 +244,10 @@ class Ascent:
     def __init__(self, rows: Rows, problems: RowProblems, duals: SparseDuals) -> None:
         self.rows, self.problems, self.duals = rows, problems, duals
         self._block = min(max(SMALLEST_BLOCK, problems.A.shape[1]), LARGEST_BLOCK)
-        # A sparse row is little work, and blocks must be a small part of the images.
+        # Sparse rows are cheap, and blocks must be a small part of the images.
         is_parallel = not rows.is_sparse and rows.shape[0] >= LEAST_ROUNDS * rows.n_threads * self._block
         self._n_threads = rows.n_threads if is_parallel else 1
-        self._alone = 0  # passes that are left to one thread
+        self._alone = 0  # passes left to one thread
         self._next_alone = 1
 
     def visit_all(self, V: Floats, rng: np.random.Generator, tol: float) -> float:
@@ -273,7 +273,7 @@ class Ascent:
     def _sweep(
         self, V: Floats, order: NDArray[np.int64], start: int, tol: float, n_threads: int
     ) -> tuple[int, bool, float, float]:
-        """Visit some rows from ``start`` on; see `unseen.solvers.sweep_kernels` for what is returned."""
+        """Visit some rows from ``start`` on; for the result see `unseen.solvers.sweep_kernels`."""
         rows, X = self.rows, self.rows.X
         duals = (self.duals.index, self.duals.value, self.duals.count)
         rest = (self.problems, duals, order, start, V, tol, MAX_PAIR_STEPS)

@@ -17,7 +17,7 @@ from unseen.validation import Matrix
 Plane = tuple[float, Matrix]
 
 MAX_PLANES = 25
-SOLVED = 1e-3  # share of the proximal term that may be left to gain
+SOLVED = 1e-3  # remaining gain allowed, as a share of the proximal term
 
 
 def project(S: Matrix, rank: int, null: int) -> Matrix:
@@ -70,7 +70,7 @@ def proximal_step(
     """Minimise ``max over planes + weight/2 |P - centre|^2`` over the Fantope; ``mix`` is updated in place.
 
     The dual of this small problem is smooth and concave in the mixture of the planes; its gradient is the values
-    of the planes. ``mix`` is where to begin, and near the best mixture afterwards. Returns the minimiser and the
+    of the planes. ``mix`` is the starting point, and ends near the best mixture. Returns the minimiser and the
     value of the highest plane there.
     """
     heights = np.array([height for height, _ in planes])
@@ -104,7 +104,7 @@ def proximal_step(
 
 
 def add_plane(planes: list[Plane], mix: Matrix, plane: Plane) -> tuple[list[Plane], Matrix]:
-    """Drop the planes of no weight, and those of least weight beyond `MAX_PLANES`; add a new one."""
+    """Drop planes without weight, and those with the least weight beyond `MAX_PLANES`; add a new one."""
     heaviest = np.sort(np.argsort(-mix, kind="stable")[:MAX_PLANES])
     active = heaviest[mix[heaviest] > 1e-9]
     return [planes[i] for i in active] + [plane], np.append(mix[active] / mix[active].sum(), 0.0)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from unseen.solvers.rows import Rows
 from unseen.validation import Matrix
 
-MAX_FREE = 500  # beyond, a dense system costs more than the passes it saves
+MAX_FREE = 500  # beyond this, a dense system costs more than the passes it saves
 MAX_ROUNDS = 50
 AT_CAP = 1.0 - 1e-12
 
@@ -23,8 +23,8 @@ AT_CAP = 1.0 - 1e-12
 def polish(rows: Rows, T: NDArray[np.int8], weights: Matrix, K: Matrix, beta: float, psi: Matrix) -> None:
     """Maximise the dual over the non-zeros of ``psi`` (dense, in place), within signs and caps.
 
-    An active-set loop: a step that meets the boundary stops there, what met it is fixed, and the system is solved
-    again. Every step raises the dual. Meant for at most `MAX_FREE` non-zeros, and at least one.
+    An active-set loop: a step that meets the boundary stops there, the duals that met it are fixed, and the
+    system is solved again. Every step raises the dual. For 1 to `MAX_FREE` non-zeros.
     """
     active = np.flatnonzero((psi != 0.0).any(axis=1))
     X = rows.take(active)
@@ -79,7 +79,7 @@ def _longest_step(
 ) -> tuple[float, NDArray[np.bool_]]:
     """Largest fraction of the step, at most one, that stays feasible; and the duals that it empties.
 
-    ``left`` is what each side may still grow by.
+    ``left`` is the remaining mass of each side.
     """
     growth = signs * step
     limits = np.full(len(v), np.inf)

@@ -25,7 +25,7 @@ Progress = Callable[[int, float, float], None]  # iteration, objective, lower bo
 LOOSEST_INNER_TOL = 0.05
 SERIOUS = 0.1  # share of the predicted decrease that makes a trial the new centre
 GOLDEN = 0.381966
-STAY_COLD, STAY_WARM = 0.5, 2.0  # weight of a step away from the first centre: more near the answer
+STAY_COLD, STAY_WARM = 0.5, 2.0  # weight of a step away from the first centre: higher near the solution
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ProjectionProblem:
 
 
 class Start(NamedTuple):
-    """Where to begin: a projection and its duals, of this problem or of a similar one."""
+    """Starting point: a projection and its duals, from this problem or a similar one."""
 
     P: Matrix
     psi: sp.csr_array
@@ -53,7 +53,7 @@ class Start(NamedTuple):
 
 @dataclass
 class ProjectionFit:
-    """A projection with its duals, and what is known of its quality."""
+    """A projection with its duals, and bounds on its quality."""
 
     P: Matrix
     duals: DualProblem
@@ -66,7 +66,7 @@ class ProjectionFit:
 
 
 class _DualPoint(NamedTuple):
-    """A feasible Psi, as far as the planes need it: ``gain = <Psi, T>``, ``moments = Psi'X``, ``N`` their Gram."""
+    """Summary of a feasible Psi for the planes: ``gain = <Psi, T>``, ``moments = Psi'X``, ``N`` their Gram."""
 
     gain: float
     moments: Matrix
@@ -147,7 +147,7 @@ class _Oracle:
         return P
 
     def scale(self, objective: float) -> float:
-        """What gaps are relative to: the objective, unless the regulariser of P or separable data mislead it."""
+        """Scale of relative gaps: the objective, unless the regulariser of P or separable data distort it."""
         data = self._inner.primal  # losses and beta/2 |V|^2
         return max(min(abs(objective), data), 0.1 * data, self.duals.least_scale)
 
@@ -171,7 +171,7 @@ def solve_convex(
 ) -> ProjectionFit:
     """Minimise g over the Fantope to a certified relative gap of ``tol``: a proximal bundle method.
 
-    The model of g is the highest of the planes met so far. A trial that brings a fair share of the decrease
+    The model of g is the highest of the planes met so far. A trial that achieves a fair share of the decrease
     that the model predicted becomes the new centre; one that does not still sharpens the model. The objective of
     the centre never rises; with the Psi of inexact inner solves every plane is still a true one.
     """
@@ -205,7 +205,7 @@ def solve_convex(
         if progress is not None:
             progress(n_iter, objective, oracle.lower_bound)
     if failures > 0:
-        # The duals belong to the last trial: bring them back to the centre, at least as close as they were there.
+        # The duals belong to the last trial: re-solve at the centre, at least as accurately as before.
         for closer_tol in (min(inner_tol, 0.1 * tol), 1e-2 * tol, 1e-3 * tol):
             final, _ = oracle(centre, closer_tol)
             if final <= objective:
@@ -218,7 +218,7 @@ def solve_convex(
 def solve_alternating(
     problem: ProjectionProblem, duals: DualProblem, *, tol: float, max_iter: int, progress: Progress | None = None
 ) -> ProjectionFit:
-    """Run the paper's algorithm: solve for Psi, put U to the top-r eigenvectors of S(Psi), and again.
+    """Run the paper's algorithm: solve for Psi, set U to the top-r eigenvectors of S(Psi), and repeat.
 
     U and Psi start at zero. Step two is the Frank-Wolfe oracle of g taken with step one, so below full rank
     the objective cycles instead of falling; ``trace`` shows it. Stops when the objective is certified to

@@ -26,7 +26,7 @@ def transfer_matrix(n_seen: int, n_unseen: int) -> Matrix:
 def relation_laplacian(R: Matrix) -> Matrix:
     """Normalised Laplacian ``I - D^-1/2 R D^-1/2`` with ``D = diag(R 1)``.
 
-    A label related to nothing has degree zero; its row is zero: nothing is asked of it.
+    A label related to nothing has degree zero; its row is zero: it is unconstrained.
     """
     degree = R.sum(axis=1)
     related = degree > 0.0

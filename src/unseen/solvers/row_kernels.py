@@ -20,17 +20,17 @@ from numba import njit
 
 SLACK = -1
 FLAT = 1e-14  # a pair of labels whose kernel vectors coincide: the objective is linear along it
-FEW_LABELS = 24  # up to here the pairwise steps look at all labels
-NEWCOMERS = 4  # labels that a working set takes in on each side beyond the non-zero ones
+FEW_LABELS = 24  # up to this many, pairwise steps consider all labels
+NEWCOMERS = 4  # labels added to a working set on each side beyond the non-zero ones
 PATIENCE = 30  # pairwise steps before a Newton step is tried, and between two of them
 AT_CAP = 1.0 - 1e-12
-DEPENDENT = 1e-10  # relative pivot below which a label adds no direction of its own
+DEPENDENT = 1e-10  # relative pivot below which a label adds no new direction
 NO_ANCHOR = -1
 
 
 @njit(cache=True)
 def row_loss(t, s):
-    """``max over positives of [1 - s]_+  +  max over negatives of [1 + s]_+``; an empty side costs nothing."""
+    """``max over positives of [1 - s]_+  +  max over negatives of [1 + s]_+``; an empty side adds 0."""
     positive = negative = 0.0
     for c in range(t.shape[0]):
         if t[c] > 0:
@@ -55,7 +55,7 @@ def solve_row(K, h, t, s, v, tol, max_steps, newton):
             used[0] += v[c]
         else:
             used[1] -= v[c]
-    if newton is None:  # of a type of its own, so that the rest is not even compiled
+    if newton is None:  # a type of its own, so that the rest is not compiled
         return _pairwise(K, h, t, s, v, used, tol, max_steps)
     steps = 0
     while steps < max_steps:
@@ -130,7 +130,7 @@ def _best_partner(K, h, side, t, s, v, used, raised):
 
 @njit(cache=True, inline="always")
 def _shift(K, h, label, change, s, v):
-    """Add ``change`` to the dual of one label and keep the margin scores true."""
+    """Add ``change`` to the dual of one label and update the margin scores."""
     v[label] += change
     for c in range(s.shape[0]):
         s[c] += h * change * K[label, c]

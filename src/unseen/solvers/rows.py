@@ -1,6 +1,6 @@
 """The rows of X as the solvers read them: dense, CSR or memory-mapped, scaled on the fly, by several threads.
 
-Importing this module does not import numba, since scoring needs `row_scale` alone.
+Importing this module does not import numba, since scoring only needs `row_scale`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHUNK = 4096  # rows read at a time: bounds the memory that a memory-mapped X ta
 
 
 def read_chunks(X: Any, start: int = 0, stop: int | None = None) -> Iterator[tuple[slice, Any]]:
-    """Yield consecutive chunks of rows and their places; those of a memory map are released after use."""
+    """Yield consecutive chunks of rows and their positions; pages of a memory map are released after use."""
     stop = X.shape[0] if stop is None else stop
     for first in range(start, stop, CHUNK):
         rows = slice(first, min(first + CHUNK, stop))
@@ -33,7 +33,7 @@ def read_chunks(X: Any, start: int = 0, stop: int | None = None) -> Iterator[tup
 
 
 def advise(X: Any, rows: slice, advice: str) -> None:
-    """Give the system advice on the pages of some rows of a memory map; does nothing for other arrays."""
+    """Advise the system on the pages of some rows of a memory map; does nothing for other arrays."""
     mapped, code = getattr(X, "_mmap", None), getattr(mmap, advice, None)
     if mapped is None or code is None or X.mode == "c":  # private changes of mode "c" would be lost
         return
@@ -44,7 +44,7 @@ def advise(X: Any, rows: slice, advice: str) -> None:
 
 
 def is_mapped_matrix(X: Any) -> bool:
-    """Whether X is a memory map that the solvers can use in its file as it is."""
+    """Whether X is a memory map that the solvers can use directly."""
     if not isinstance(X, np.memmap) or X.mode == "c" or X.ndim != 2 or len(X) == 0:
         return False
     return X.dtype in (np.float32, np.float64) and X.flags.c_contiguous
@@ -86,7 +86,7 @@ class Rows:
 
     def __init__(self, X: Any, scale: Matrix, n_threads: int = 1) -> None:
         self.is_sparse = sp.issparse(X)
-        self.X: Any = X if self.is_sparse else np.asarray(X)  # the kernels do not know np.memmap
+        self.X: Any = X if self.is_sparse else np.asarray(X)  # the kernels do not support np.memmap
         self.scale = scale if self.is_sparse else scale.astype(X.dtype)
         self.n_threads = n_threads
         self.shape: tuple[int, int] = X.shape
@@ -139,7 +139,7 @@ class Rows:
         return np.asarray(chosen * self.scale[rows, None], dtype=np.float64)
 
     def map_runs(self, function: Callable[[int, int], Result]) -> list[Result]:
-        """Results of ``function(start, stop)`` for contiguous runs of rows, one for each thread."""
+        """Results of ``function(start, stop)`` for contiguous runs of rows, one per thread."""
         edges = [round(k * self.shape[0] / self.n_threads) for k in range(self.n_threads + 1)]
         return run_in_threads(lambda k: function(edges[k], edges[k + 1]), self.n_threads)
 

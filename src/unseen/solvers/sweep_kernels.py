@@ -3,7 +3,7 @@
 Both update the sparse duals and ``V = X' Psi A / beta`` in place. They visit the images in the given order, from
 ``start`` on, and return ``(where it stopped, whether slots ran out, gap estimate, gain of the dual)``: they stop
 early, with everything consistent, when a row needs more dual slots than there are, so that the caller can double
-them and go on. They release the interpreter's lock, and several threads may work on one dense sweep.
+them and continue. They release the interpreter's lock, and several threads may work on one dense sweep.
 
 An image of weight w has caps w instead of 1. With ``v = psi / w`` its row problem is that of `row_kernels`, with
 ``h = w |x|^2 / beta``.
@@ -24,12 +24,12 @@ from numba.extending import intrinsic
 from unseen.solvers.row_kernels import row_loss, solve_row
 
 NO_SLOT = -1.0
-SPINS = 2000  # looks at the counter before the processor is offered to others: about a microsecond
+SPINS = 2000  # polls of the counter before yielding the processor: about a microsecond
 ARRIVED, MEETINGS, ABORTED = 0, 8, 16  # places in the barrier's array, on cache lines of their own
 
 
 class RowProblems(NamedTuple):
-    """What the problems of all rows share. ``A A' = K``; ``At = A'`` in the dtype of the images."""
+    """Data shared by all row problems. ``A A' = K``; ``At = A'`` in the dtype of the images."""
 
     T: Any
     weights: Any
@@ -41,10 +41,10 @@ class RowProblems(NamedTuple):
 
 
 class SharedWork(NamedTuple):
-    """What the threads of a dense sweep share: one entry per thread in each array but the barrier."""
+    """State shared by the threads of a dense sweep: one entry per thread in each array but the barrier."""
 
     barrier: Any  # 24 zeros
-    V_changes: Any  # what its block of rows does to V
+    V_changes: Any  # change of V by its block of rows
     has_moved: Any
     lacks_slots: Any
 
@@ -101,7 +101,7 @@ def sweep_dense(shared, block, X, scale, squared_norms, problems, duals, order, 
     """
     n_threads = shared.V_changes.shape[0]
     n_labels, width = problems.A.shape
-    # Buffers for the products: fresh arrays for every block would be cleared by the system each time.
+    # Buffers for the products: the system would clear new arrays for every block.
     rows, projected = np.empty((block, X.shape[1]), X.dtype), np.empty((block, width), X.dtype)
     scores, products = np.empty((block, n_labels), X.dtype), np.empty(block, X.dtype)
     changes, V_change = np.empty((block, width), X.dtype), shared.V_changes[thread]
@@ -139,9 +139,9 @@ def sweep_dense(shared, block, X, scale, squared_norms, problems, duals, order, 
                 if i + 1 < size:
                     np.dot(rows[i + 1 : size], rows[i], products[i + 1 : size])
                     _update_later_rows(i, size, products, squared_norm, old_s, s)
-                # A moved row goes to the front, over rows that did not move: the next product takes it from there.
+                # Moved rows are packed at the front, over unmoved ones, for the next product.
                 if n_moved < i:
-                    for j in range(X.shape[1]):  # as a slice it would take seconds to compile: numba checks shapes
+                    for j in range(X.shape[1]):  # a slice would take seconds to compile, as numba checks shapes
                         rows[n_moved, j] = rows[i, j]
                 for k in range(width):
                     changes[n_moved, k] = change[k]
@@ -161,7 +161,7 @@ def sweep_dense(shared, block, X, scale, squared_norms, problems, duals, order, 
 
 @njit(cache=True)
 def _update_later_rows(i, size, products, squared_norm, old_s, s):
-    """Add what the update of row ``i`` does to the margin scores of the later rows of the block."""
+    """Add the effect of the update of row ``i`` to the margin scores of the later rows of the block."""
     for c in range(s.shape[1]):
         old_s[c] = s[i, c] - old_s[c]
     for j in range(i + 1, size):
@@ -172,7 +172,7 @@ def _update_later_rows(i, size, products, squared_norm, old_s, s):
 
 @njit(cache=True)
 def _add_changes(shared, V, first, last):
-    """Add what all threads do to some features."""
+    """Add the changes of all threads to some features."""
     for k in range(shared.has_moved.shape[0]):
         if shared.has_moved[k]:
             V_change = shared.V_changes[k]
@@ -271,7 +271,7 @@ else:
 
 @njit(cache=True)
 def meet(barrier, n_threads):
-    """Wait until all threads are here; False if the meeting was aborted."""
+    """Wait until all threads arrive; False if the barrier was aborted."""
     meeting = _atomic_add(barrier, MEETINGS, 0)
     if _atomic_add(barrier, ARRIVED, 1) == n_threads - 1:
         _atomic_add(barrier, ARRIVED, -n_threads)

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 
 class Mark(NamedTuple):
-    """Text with emphasis: strong, muted (the whole row, if in its first cell), or in a pill of some colour."""
+    """Text with emphasis: strong, muted (the whole row, if in its first cell), or in a coloured pill."""
 
     text: str
     tone: Literal["text", "strong", "muted", "pill", "good", "accent"] = "text"
@@ -39,7 +39,7 @@ def numeric_columns(rows: Sequence[Sequence[Cell]]) -> list[bool]:
 
 
 def data_uri(content: bytes, media_type: str = "image/jpeg") -> str:
-    """Return a picture as the address of an ``<img>``, so that the page needs no other file."""
+    """Return a picture as a data URI for an ``<img>``, so that the page needs no other file."""
     return f"data:{media_type};base64,{b64encode(content).decode('ascii')}"
 
 
