@@ -174,3 +174,9 @@ def test_large_images_are_in_memory_one_at_a_time(monkeypatch):
     with pytest.raises(UnreadableImage), open_image("a.png"):
         pass
     assert not reading._large_image.locked()
+
+
+@pytest.mark.parametrize("nothing", [None, [], ()])
+def test_nothing_to_look_at_is_an_error(nothing):
+    with pytest.raises(ValueError, match=r"^sources: "):
+        find_images(nothing)

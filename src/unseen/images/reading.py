@@ -72,7 +72,9 @@ def find_images(sources: str | Path | Iterable[str | Path]) -> Found:
     sources : path or iterable of paths
         Where to look, in this order.
     """
-    given = [sources] if isinstance(sources, str | Path) else list(sources)
+    given = [sources] if isinstance(sources, str | Path) else list(sources or ())
+    if not given:
+        raise ValueError("sources: no file or folder was given. Pass at least one.")
     problems: list[Problem] = []
     paths: dict[str, str] = {}  # as given, keyed by absolute path
     for source in map(Path, given):
@@ -81,7 +83,7 @@ def find_images(sources: str | Path | Iterable[str | Path]) -> Found:
     if not paths:
         reason = f" {problems[0].path!r} cannot be read: {problems[0].reason}." if problems else ""
         raise ValueError(
-            f"sources: there is no image in {listed([str(source) for source in given]) or 'nothing'}.{reason} "
+            f"sources: there is no image in {listed([str(source) for source in given])}.{reason} "
             f"Pass folders with files such as .jpg or .png, image files, or a .txt or .csv list of them."
         )
     return Found(list(paths.values()), problems)
