@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 from scipy import sparse
 from tests.data import FOLDER
 
+from unseen.datasets.voc import VOC_CLASSES
 from unseen.evaluation import metrics, protocol
 from unseen.evaluation.protocol import (
+    CLASS_SPLITS,
     ClassSplit,
     alternating_split,
+    class_split,
     generalized_view,
+    name_of_split,
     training_view,
     zero_shot_view,
 )
@@ -29,6 +33,41 @@ def test_alternating_follows_the_alphabet_but_indexes_the_columns_as_given():
     split = alternating_split(NAMES)
     assert split.seen_names == ("dog", "apple", "Bus")  # alphabetical: apple, bird, Bus, cat, dog
     assert (split.seen, split.unseen) == ((0, 3, 4), (1, 2))
+
+
+def coco_labels():
+    (seen, unseen), (_, others) = CLASS_SPLITS["coco48/17"], CLASS_SPLITS["coco65/15"]
+    rest = ("traffic light", "fire hydrant", "stop sign", "sports ball", "baseball bat", "baseball glove",
+            "tennis racket", "wine glass", "potted plant", "dining table", "cell phone", "teddy bear")  # fmt: skip
+    return sorted({*seen, *unseen, *others, *rest})
+
+
+def test_published_splits_have_the_labels_of_their_papers():
+    names = coco_labels()
+    assert len(names) == 80
+    for name, n_seen, n_unseen in (("coco48/17", 48, 17), ("coco65/15", 65, 15)):
+        split = class_split(name, names)
+        assert (len(split.seen), len(split.unseen)) == (n_seen, n_unseen)
+        assert name_of_split(split) == name
+    assert "toaster" in class_split("coco48/17", names).seen_names
+    assert "toaster" in class_split("coco65/15", names).unseen_names
+    assert class_split("voc_alternating", VOC_CLASSES) == alternating_split(VOC_CLASSES)
+    tags = [f"tag {i}" for i in range(925)]
+    split = class_split("nuswide925/81", [*CLASS_SPLITS["nuswide925/81"][1], *tags])
+    assert split.seen_names == tuple(tags)
+    assert name_of_split(alternating_split(names)) is None
+
+
+def test_labels_of_a_published_split_are_found_in_other_spellings():
+    names = ["Aeroplane" if name == "airplane" else name for name in coco_labels()]
+    assert "Aeroplane" in class_split("coco48/17", names).unseen_names
+
+
+def test_what_a_published_split_lacks_is_named():
+    with pytest.raises(ValueError, match=r"1 of which.*'toaster'.*coco65/15"):
+        class_split("coco48/17", [name for name in coco_labels() if name != "toaster"])
+    with pytest.raises(ValueError, match=r"voc_alternating, coco48/17"):
+        class_split("coco 48/17", NAMES)
 
 
 @given(n_labels=st.integers(2, 20), seed=st.integers(0, 99))
@@ -56,6 +95,8 @@ def test_named_split_gives_the_rest_to_the_side_that_is_not_named():
         ("names", lambda: alternating_split(["a", "b", "a"])),
         ("unseen", lambda: protocol.random_split(NAMES, 5)),
         ("n_seen", lambda: protocol.random_split(NAMES, 0)),
+        ("classes", lambda: class_split("coco48/17", NAMES)),
+        ("classes", lambda: class_split("coco65/15", [*coco_labels(), "unicorn"])),
         ("seen", lambda: ClassSplit((0, 0), (1,), NAMES)),
         ("unseen", lambda: ClassSplit((0,), (5,), NAMES)),
         ("Y", lambda: training_view(X, Y[:, :4], SPLIT)),

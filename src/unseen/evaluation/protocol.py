@@ -1,6 +1,7 @@
 """The evaluation protocol: which labels are seen, and which images count.
 
-1. Split the labels: `alternating_split` (the paper's), `random_split` or `named_split`.
+1. Split the labels: `alternating_split` (the paper's), `random_split`, `named_split`, or a published one by its
+   name, `class_split`.
 2. Choose hyper-parameters on the seen labels: `unseen.evaluation.search.class_holdout_search`.
 3. Fit on the `training_view`, test on the `zero_shot_view` and the `generalized_view`, `evaluate` the scores.
 
@@ -11,15 +12,58 @@ present, 0 absent, NaN unknown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from unseen.datasets.voc import VOC_CLASSES
 from unseen.evaluation import metrics
+from unseen.labels.names import label_key
 from unseen.validation import check_count, check_matrix, check_names, check_targets, find_names, listed
+
+# Bansal et al., Zero-shot object detection (ECCV 2018): 15 of COCO's 80 labels are on neither side.
+_COCO_48 = """
+toilet, bicycle, apple, train, laptop, carrot, motorcycle, oven, chair, mouse, boat, kite, sheep, horse, sandwich,
+clock, tv, backpack, toaster, bowl, microwave, bench, book, orange, bird, pizza, fork, frisbee, bear, vase,
+toothbrush, spoon, giraffe, handbag, broccoli, refrigerator, remote, surfboard, car, bed, banana, donut, skis,
+person, truck, bottle, suitcase, zebra
+"""
+_COCO_17 = """
+umbrella, cow, cup, bus, keyboard, skateboard, dog, couch, tie, snowboard, sink, elephant, cake, scissors,
+airplane, cat, knife
+"""
+# Rahman, Khan and Barnes, Polarity loss for zero-shot object detection (2018): the last 15 classes of
+# github.com/salman-h-khan/PL-ZSD_Release, MSCOCO/cls_names_test_coco.csv. The other 65 are seen.
+_COCO_15 = """
+airplane, train, parking meter, cat, bear, suitcase, frisbee, snowboard, fork, sandwich, hot dog, toilet, mouse,
+toaster, hair drier
+"""
+# NUS-WIDE's concepts (Concepts81.txt); the other 925 of its 1,000 tags are seen.
+_NUSWIDE_81 = """
+airport, animal, beach, bear, birds, boats, book, bridge, buildings, cars, castle, cat, cityscape, clouds,
+computer, coral, cow, dancing, dog, earthquake, elk, fire, fish, flags, flowers, food, fox, frost, garden, glacier,
+grass, harbor, horses, house, lake, leaf, map, military, moon, mountain, nighttime, ocean, person, plane, plants,
+police, protest, railroad, rainbow, reflection, road, rocks, running, sand, sign, sky, snow, soccer, sports,
+statue, street, sun, sunset, surf, swimmers, tattoo, temple, tiger, tower, town, toy, train, tree, valley, vehicle,
+water, waterfall, wedding, whales, window, zebra
+"""
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(" ".join(text.split()).split(", "))
+
+
+# By name: seen labels, or the number of them if they are all the others; unseen labels.
+CLASS_SPLITS: Final[dict[str, tuple[tuple[str, ...] | int, tuple[str, ...]]]] = {
+    "voc_alternating": (VOC_CLASSES[0::2], VOC_CLASSES[1::2]),
+    "coco48/17": (_words(_COCO_48), _words(_COCO_17)),
+    "coco65/15": (65, _words(_COCO_15)),
+    "nuswide925/81": (925, _words(_NUSWIDE_81)),
+}
 
 
 @dataclass(frozen=True)
@@ -107,6 +151,51 @@ def named_split(
         raise ValueError("seen: neither seen nor unseen labels were given. Name the labels of at least one side.")
     rest = set(range(len(names))) - set(sides[0] or ()) - set(sides[1] or ())
     return _split(rest if sides[0] is None else sides[0], rest if sides[1] is None else sides[1], names)
+
+
+def class_split(classes: str, names: Sequence[str]) -> ClassSplit:
+    """Published split of the labels of a data set, by its name.
+
+    Labels are found by `unseen.labels.names.label_key`: "aeroplane" is "airplane". Those that a split does not
+    mention are on neither side, or all seen.
+
+    Parameters
+    ----------
+    classes : {"voc_alternating", "coco48/17", "coco65/15", "nuswide925/81"}
+        The paper's split of PASCAL VOC; those of COCO by Bansal et al. (2018) and by Rahman et al. (2018); or
+        NUS-WIDE's 81 concepts as unseen labels of its 925 other tags.
+    names : sequence of str
+        All labels of the data set.
+    """
+    names = check_names(names, "names")
+    if classes not in CLASS_SPLITS:
+        raise ValueError(f"classes: {classes!r} is not a known split. Pass one of {', '.join(CLASS_SPLITS)}.")
+    places = {label_key(name): name for name in reversed(names)} | {name: name for name in names}
+    seen, unseen = CLASS_SPLITS[classes]
+    wanted = unseen if isinstance(seen, int) else seen + unseen
+    found = {name: places.get(name, places.get(label_key(name))) for name in wanted}
+    missing = [name for name, own in found.items() if own is None]
+    if missing:
+        raise ValueError(
+            f"classes: {classes!r} has {len(wanted)} labels, {len(missing)} of which are not in the data: "
+            f"{listed(missing)}. Known splits: {', '.join(CLASS_SPLITS)}."
+        )
+    if isinstance(seen, int) and len(names) != seen + len(unseen):
+        raise ValueError(
+            f"classes: {classes!r} has {seen} seen labels, and the data {len(names) - len(unseen)} beside the "
+            f"{len(unseen)} unseen ones. Pass the labels of that data set."
+        )
+    sides = (None if isinstance(side, int) else [str(found[name]) for name in side] for side in (seen, unseen))
+    return named_split(names, *sides)
+
+
+def name_of_split(split: ClassSplit) -> str | None:
+    """Name of a published split; None for any other."""
+    for name in CLASS_SPLITS:
+        with suppress(ValueError):  # other labels
+            if class_split(name, split.names) == _split(split.seen, split.unseen, split.names):
+                return name
+    return None
 
 
 def training_view(X: Any, Y: ArrayLike, split: ClassSplit) -> View:
