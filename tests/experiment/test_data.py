@@ -1,5 +1,8 @@
 """The files of an experiment: found by their names, joined by image, refused in words that help."""
 
+import csv
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.data import FOLDER, needs_voc
@@ -93,6 +96,45 @@ def test_files_are_found_by_name_and_matched_by_image(tmp_path):
         assert set(data.relations) == {"hierarchy", "hit counts"}
         assert data.features["net"] == pytest.approx(np.vstack([scenes.X_train, scenes.X_test]), rel=1e-6)
         assert data.is_train.sum() == 80
+
+
+def test_a_number_may_follow_the_name_of_a_data_set(tmp_path):
+    write_files(tmp_path)
+    for path in list(tmp_path.iterdir()):
+        path.rename(
+            tmp_path / path.name.replace("scenes_", "scenes30k_" if path.suffix == ".npz" else "scenes20_")
+        )
+    data = read_data("scenes", tmp_path)
+    assert (data.main_features, data.main_vectors) == ("net", "scenes20_glove")
+    assert set(data.relations) == {"hierarchy", "hit counts"}
+    (tmp_path / "scenes5_labels.csv").write_bytes((tmp_path / "scenes20_labels.csv").read_bytes())
+    with pytest.raises(FileNotFoundError, match=r"'scenes20_labels.csv', 'scenes5_labels.csv'"):
+        read_data("scenes", tmp_path)
+
+
+def test_given_features_are_the_only_ones(tmp_path):
+    write_files(tmp_path / "data")
+    (tmp_path / "data" / "scenes_net.npz").rename(tmp_path / "scenes_vgg19.npz")
+    write_files(tmp_path / "data")
+    data = read_data("scenes", tmp_path / "data", features=[tmp_path / "scenes_vgg19.npz"])
+    assert list(data.features) == ["vgg19"]
+
+
+def test_cosine_needs_images_and_labels_in_one_space(tmp_path):
+    write_files(tmp_path)
+    data = read_data("scenes", tmp_path)
+    cosine = next(method for method in METHODS if method.name == "Cosine")
+    n_dims = data.vectors[data.main_vectors].vectors.shape[1]
+    assert f"{n_dims} dimensions" in data.lacks(cosine)
+    assert replace(data, features={"clip": np.zeros((len(data.Y), n_dims))}).lacks(cosine) is None
+
+
+@pytest.mark.skipif(not (FOLDER / "coco").is_dir(), reason="the shared COCO labels are absent")
+def test_coco_has_a_hierarchy():
+    names = next(csv.reader((FOLDER / "coco" / "coco30k_labels.csv").open(newline="")))[2:]
+    relations = module._relations(tuple(names), None, None, [])["hierarchy"]
+    at = names.index
+    assert relations[at("cat"), at("dog")] > relations[at("cat"), at("bus")] > 0
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -111,6 +112,12 @@ class ExperimentData:
             return "no backbone has class logits"
         if method.columns != "features" and not self.classes:
             return "the names of the backbone's classes have no vectors"
+        n_features, n_dims = (
+            self.features[self.main_features].shape[1],
+            self.vectors[self.main_vectors].vectors.shape[1],
+        )
+        if method.shared_space and n_features != n_dims:
+            return f"images have {n_features} features and labels {n_dims} dimensions: not one image-text model"
         return None
 
     def backbone(self, method: Method) -> str | None:
@@ -162,8 +169,9 @@ def read_data(
     """Read a data set; files that are not given are found in a folder by name.
 
     In the folder: ``NAME_labels.csv``, or the folder is a VOC devkit; ``NAME_BACKBONE.npz``, one or more; and
-    optionally ``NAME_*glove*.csv``, ``NAME_hitcounts*.csv`` and ``NAME_wordnet*path_length*.csv``, where NAME may
-    also be ``voc20``, for the classes that VOC2007 and VOC2012 share. Of several files the first by name is used.
+    optionally ``NAME_*glove*.csv``, ``NAME_hitcounts*.csv`` and ``NAME_wordnet*path_length*.csv``. A number may
+    follow NAME, as in ``coco80_glove.csv``; for VOC2007 and VOC2012, which share their classes, it may also be
+    ``voc20``. Of several label vectors, hit counts or path lengths the first by name is used.
 
     Parameters
     ----------
@@ -225,23 +233,27 @@ def _read_labels(name: str, path: Path) -> Annotations:
 
 
 def _find(folder: Path, name: str, pattern: str) -> list[Path]:
-    prefixes = (name, "voc20") if name.startswith("voc20") else (name,)
+    """Files that begin with the name, with the name and a number, or with what the years of VOC share."""
+    prefixes = (name, f"{name}[0-9]*", *(["voc20"] if name.startswith("voc20") else []))
     return [path for prefix in prefixes for path in sorted(folder.glob(f"{prefix}_{pattern}"))]
 
 
 def _find_annotations(folder: Path, name: str) -> Path:
-    path = folder / f"{name}_labels.csv"
-    if path.is_file():
-        return path
+    found = _find(folder, name, "labels.csv")
+    if len(found) == 1 or (found and found[0].name == f"{name}_labels.csv"):
+        return found[0]
     if name in ("voc2007", "voc2012") and find_voc(folder, int(name[3:])) is not None:
         return folder
-    raise FileNotFoundError(f"--data: {str(folder)!r} has no {path.name!r}. Pass annotations with --annotations.")
+    several = f": it has {listed([path.name for path in found])}" if found else ""
+    raise FileNotFoundError(
+        f"--data: {str(folder)!r} has no '{name}_labels.csv'{several}. Pass annotations with --annotations."
+    )
 
 
 def _find_features(folder: Path, name: str) -> list[Path]:
     """Archives with features, in the order of preference."""
     found = []
-    for path in sorted(folder.glob(f"{name}_*.npz")):
+    for path in _find(folder, name, "*.npz"):
         with suppress(OSError, ValueError), np.load(path) as archive:
             found += [path] if "features" in archive else []
     if not found:
@@ -249,8 +261,13 @@ def _find_features(folder: Path, name: str) -> list[Path]:
             f"--data: {str(folder)!r} has no '{name}_BACKBONE.npz' with an array 'features'. Pass features with "
             f"--features."
         )
-    rank = {f"{name}_{backbone}": i for i, backbone in enumerate(_PREFERRED)}
-    return sorted(found, key=lambda path: rank.get(path.stem, len(rank)))
+    rank = {backbone: i for i, backbone in enumerate(_PREFERRED)}
+    return sorted(found, key=lambda path: rank.get(_backbone(path, name), len(rank)))
+
+
+def _backbone(path: Path, name: str) -> str:
+    """``vgg19`` of ``voc2007_vgg19.npz``, ``resnet50`` of ``coco30k_resnet50.npz``."""
+    return re.sub(rf"^{re.escape(name)}(\d[^_]*)?_", "", path.stem)
 
 
 def _training_images(annotations: Annotations, seed: int, notes: list[str]) -> NDArray[np.bool_]:
@@ -296,7 +313,7 @@ def _read_features(
     if not found.has_names:
         how = "in the order of the annotations" if by_order else "by their numbers, from 0"
         notes.append(f"{path.name} names no images: its rows are taken {how}.")
-    backbone = str(found.backbone.get("name") or path.stem.removeprefix(f"{name}_"))
+    backbone = str(found.backbone.get("name") or _backbone(path, name))
     logits = None
     if found.logits is not None and found.class_names == class_names():
         logits = np.asarray(found.logits[rows], dtype=np.float32)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from sklearn.base import clone
 
 from unseen.base import ZeroShotTagger
-from unseen.baselines import DMP, ESZSL, ConSE, DeViSE, Fast0Tag, LatEm
+from unseen.baselines import DMP, ESZSL, ConSE, Cosine, DeViSE, Fast0Tag, LatEm
 from unseen.ensembles import BackboneKnowledge, Combination, Stacked
 from unseen.taep import TAEP
 
@@ -38,6 +42,8 @@ class Method:
     needs_relations: bool = True  # left out if the data set has no such relations
     vectors: tuple[str, ...] = ()  # sources that the search chooses from; otherwise the first of the data set
     in_search: Mapping[str, Any] = field(default_factory=dict)  # for the search only, such as a looser tolerance
+    shared_space: bool = False  # features and label vectors must have the same dimensions
+    code: str = ""  # source of a method from outside the package: stored results of another one are not reused
 
     def make(self, n_features: int, knowledge: BackboneKnowledge | None, seed: int) -> ZeroShotTagger:
         """Return a new estimator whose random states are all ``seed``."""
@@ -57,7 +63,8 @@ IN_A_PICTURE: Final = "use, a picture of a ..."  # the Universal Sentence Encode
 FINAL_TOL: Final = 1e-2
 _LOOSE: Final = {"tol": 5e-2}
 
-_RANK_AND_BETA: Final[Grid] = {"rank": [3, 5, 10], "beta": [1.0, 3.0, 10.0]}
+# Ranks are shares of the labels trained on: a fold of the search has half as many as the refit.
+_RANK_AND_BETA: Final[Grid] = {"rank": [0.25, 0.5, 1.0], "beta": [1.0, 3.0, 10.0]}
 _GAMMA: Final[Grid] = [
     {"scaling": ["scale-free"], "gamma": [0.01, 0.1, 1.0]},
     {"scaling": ["paper"], "gamma": [0.01, 0.1, 1.0, 10.0]},
@@ -101,6 +108,7 @@ METHODS: Final[tuple[Method, ...]] = (
     Method("TAEP-C", "paper", _TAEP, _STAGES, relations="hit counts", in_search=_LOOSE),
     Method("TAEP-H", "paper", _TAEP, _STAGES, relations="hierarchy", in_search=_LOOSE),
     Method("DeViSE", "paper", DeViSE(), ({"alpha": [1e-2, 3e-3, 1e-3], "pairs": ["all", "worst"]}, _CENTRE)),
+    Method("Cosine", "paper", Cosine(), (_CENTRE,), shared_space=True),
     Method("ESZSL", "paper", ESZSL(), ({"gamma": [0.1, 1.0, 10.0, 100.0], "lam": [0.1, 1.0, 10.0]}, _CENTRE)),
     Method(
         "Stacked",
@@ -134,3 +142,49 @@ METHODS: Final[tuple[Method, ...]] = (
         in_search={"first__n_splits": 2, "first__tol": 5e-2},
     ),
 )
+
+
+def choose_methods(names: Sequence[str]) -> tuple[Method, ...]:
+    """Entries of `METHODS` by name, ignoring case, and classes of yours as ``module:Name``.
+
+    A class is a `ZeroShotTagger` whose parameters all have defaults; its module is also looked for in the current
+    folder. It joins the paper track, under its own name. If it has an attribute ``search_grid``, a grid as
+    `sklearn.model_selection.ParameterGrid` takes it, this is searched; otherwise it keeps its default parameters.
+    """
+    known = {method.name.casefold(): method for method in METHODS}
+    unknown = [name for name in names if ":" not in name and name.casefold() not in known]
+    if unknown:
+        raise ValueError(
+            f"--methods: there is no {unknown[0]!r}. Pass some of {', '.join(method.name for method in METHODS)}, "
+            f"or a class of yours as module:Name."
+        )
+    chosen = tuple(_load(name) if ":" in name else known[name.casefold()] for name in names)
+    titles = [method.name for method in chosen]
+    if len(set(titles)) < len(titles):
+        raise ValueError(f"--methods: two of {', '.join(titles)} have the same name. Pass each once.")
+    return chosen
+
+
+def _load(path: str) -> Method:
+    """The method of a user's class, given as ``module:Name``."""
+    module_name, _, name = path.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # and stays there: worker processes import the module too
+    try:
+        module = import_module(module_name)
+        found = getattr(module, name)
+    except Exception as error:  # whatever the user's module raises
+        raise ValueError(
+            f"--methods: cannot import {path!r}: {type(error).__name__}: {error}. Run the command in the folder "
+            f"of the module, or install it."
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, ZeroShotTagger)):
+        raise ValueError(f"--methods: {path!r} is not a subclass of unseen.ZeroShotTagger. Derive it from that.")
+    try:
+        model = found()
+    except TypeError as error:
+        raise ValueError(
+            f"--methods: {path!r} cannot be made without arguments: {error}. Give its parameters defaults."
+        ) from error
+    grid = getattr(found, "search_grid", None)
+    return Method(name, "paper", model, () if grid is None else (grid,), code=inspect.getsource(module))

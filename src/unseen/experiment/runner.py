@@ -360,7 +360,8 @@ def _key(cell: Cell, data: ExperimentData, plan: SearchPlan, digests: Mapping[st
     plain = {k: repr(v) for k, v in model.get_params().items() if isinstance(v, bool | int | float | str | None)}
     search = None if cell.params is not None else [list(method.stages), dict(method.in_search), asdict(plan)]
     return digest(
-        _code_digest(), [digests[name] for name in used], method.name, method.columns, type(model).__name__, plain,
+        _code_digest(), [digests[name] for name in used], method.name, method.code, method.columns,
+        type(model).__name__, plain,
         list(cell.split.seen), list(cell.split.unseen), list(cell.sources), cell.seed,
         None if cell.params is None else dict(cell.params), search,
     )  # fmt: skip
