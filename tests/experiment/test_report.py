@@ -11,17 +11,19 @@ from tests.experiment.files import write_files
 from typer.testing import CliRunner
 
 from unseen import cli
-from unseen.evaluation.protocol import alternating_split
-from unseen.experiment import report, tables
+from unseen.evaluation.protocol import CLASS_SPLITS, alternating_split
+from unseen.experiment import published, report, tables
 from unseen.experiment.data import read_data
 from unseen.experiment.methods import METHODS
-from unseen.experiment.runner import SearchPlan
+from unseen.experiment.published import published_tables
+from unseen.experiment.runner import PROTOCOLS, SearchPlan
 from unseen.taep import TAEP
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("pandas")
 
 CSV_FILES = ("table1", "table2", "rows", "labels")
+ROWS = published.read_published()
 ROUGH = TAEP(rank=3, tol=0.1, max_iter=5)
 QUICK = tuple(
     replace(method, stages=(), model=method.model if method.name == "DMP" else ROUGH)
@@ -143,15 +145,55 @@ def run_command(*arguments):
     return CliRunner().invoke(cli.app, ["reproduce", *map(str, arguments)])
 
 
-def test_the_command_takes_named_labels(folder, tmp_path, monkeypatch, data):
-    monkeypatch.setitem(report.reproduce.__kwdefaults__, "methods", QUICK[:1])
+def test_the_command_takes_named_labels_and_methods(folder, tmp_path, data):
     unseen = alternating_split(data.labels).seen_names[:3]
     done = run_command(
         "--data", folder / "scenes_labels.csv", "--unseen", ",".join(unseen), "--splits", 0, "--no-search",
+        "--methods", "dmp, ESZSL", "--jobs", 1, "-o", tmp_path / "out",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    rows = rows_of(tmp_path / "out" / "labels.csv")
+    assert {row["name"] for row in rows} == set(unseen)
+    assert {row["method"] for row in rows} == {"DMP", "ESZSL"}
+
+
+def test_the_command_takes_a_published_split(folder, tmp_path, monkeypatch, data):
+    seen, unseen = data.labels[:5], data.labels[5:9]
+    monkeypatch.setitem(CLASS_SPLITS, "coco48/17", (seen, unseen))
+    done = run_command(
+        "scenes", "--data", folder, "--classes", "coco48/17", "--methods", "dmp", "--splits", 0, "--no-search",
         "--jobs", 1, "-o", tmp_path / "out",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert {row["name"] for row in rows_of(tmp_path / "out" / "labels.csv")} == set(unseen)
+    text = (tmp_path / "out" / "results.md").read_text()
+    assert "| DualCoOp | 50.3 |" in text
+    assert "github.com/sunxm2357/DualCoOp" in text
+
+
+def test_this_runs_figures_stand_beside_published_ones_of_as_many_labels(result, monkeypatch):
+    assert published_tables(result) == []
+    split = result.experiment.split
+    monkeypatch.setitem(CLASS_SPLITS, "coco48/17", (split.seen_names, split.unseen_names))
+    first, second = published_tables(result)
+    assert "this run" not in {row[-1] for row in first.rows + second.rows}  # 17 and 80 labels were scored there
+    monkeypatch.setattr(
+        published, "read_published", lambda: [row | {"labels": f"{len(split.unseen)} unseen"} for row in ROWS[:1]]
+    )
+    own = {row[0]: row[1] for row in published_tables(result)[0].rows if row[-1] == "this run"}
+    assert own["DMP"] == tables.percent(result.figures("zero-shot").droplevel("split").micro_f1["DMP"])
+
+
+def test_published_figures_are_complete_and_have_a_source():
+    for row in ROWS:
+        assert tuple(row) == published.COLUMNS
+        assert all(row.values())
+        assert set(row["split"].split()) <= set(CLASS_SPLITS)
+        assert row["protocol"] in PROTOCOLS
+        assert row["metric"] in published.METRICS
+        assert 0 < float(row["value"]) < 100
+        assert row["source"].startswith("https://")
+    assert len({(row["split"], row["labels"], row["metric"], row["method"]) for row in ROWS}) == len(ROWS)
 
 
 @pytest.mark.parametrize(
@@ -160,6 +202,9 @@ def test_the_command_takes_named_labels(folder, tmp_path, monkeypatch, data):
         (["scenes", "--data", "nowhere"], "--data"),
         (["scenes", "--data", "{folder}", "--jobs", "0"], "--jobs"),
         (["scenes", "--data", "{folder}", "--unseen", "unicorn"], "unicorn"),
+        (["scenes", "--data", "{folder}", "--unseen", "cow", "--classes", "coco48/17"], "--classes"),
+        (["scenes", "--data", "{folder}", "--classes", "coco48/17"], "not in the data"),
+        (["scenes", "--data", "{folder}", "--methods", "nonsense"], "--methods"),
         (["scenes", "--data", "{folder}", "--features", "{folder}/scenes_labels.csv"], "--features"),
     ],
 )

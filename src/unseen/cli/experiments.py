@@ -43,7 +43,7 @@ def demo(
 
 
 def reproduce(
-    name: Annotated[str | None, Argument(help="Data set: voc2007, voc2012 or the name of your files.")] = None,
+    name: Annotated[str | None, Argument(help="Data set: voc2007, coco or the name of your files.")] = None,
     data: Annotated[Path, Option(help="Folder with NAME_labels.csv or NAME.csv, and NAME_BACKBONE.npz.")] = Path(),
     features: Annotated[list[Path], Option(help="NPZ, NPY, CSV or a folder of unseen features.")] = _NO_PATHS,
     annotations: Annotated[Path | None, Option("--annotations", "-a", help="A CSV, or a VOC devkit.")] = None,
@@ -52,6 +52,8 @@ def reproduce(
     relations: Annotated[Path | None, Option(help="CSV matrix of WordNet path lengths, for TAEP-H.")] = None,
     seen: Annotated[list[str], Option(help="Seen labels, comma-separated or a file; else every other.")] = _NONE,
     unseen: Annotated[list[str], Option(help="Unseen labels, given in the same way; else the rest.")] = _NONE,
+    classes: Annotated[str | None, Option(help="Published split of the labels, such as coco48/17.")] = None,
+    methods: Annotated[list[str], Option(help="Methods by name, or yours as module:Name; else all.")] = _NONE,
     splits: Annotated[int | None, Option(min=0, help="Random splits; else 5, or 3 without a search.")] = None,
     repeats: Annotated[int, Option(min=1, help="Runs with different seeds.")] = 1,
     no_search: Annotated[
@@ -65,10 +67,15 @@ def reproduce(
     with one_line_errors("reproduce", "finished cells are kept, run the same command to resume"):
         if jobs == 0:
             raise ValueError("--jobs: 0 was given. Pass 1 or more, or -1 for all cores.")
-        from unseen.evaluation.protocol import alternating_split, named_split
+        if classes is not None and (seen or unseen):
+            raise ValueError("--classes: given together with --seen or --unseen. Pass one or the other.")
+        from unseen.evaluation.protocol import alternating_split, class_split, named_split
         from unseen.experiment import report, tables
         from unseen.experiment.data import read_data
+        from unseen.experiment.methods import METHODS, choose_methods
+        from unseen.experiment.published import published_tables
 
+        chosen = choose_methods(read_words(methods, "--methods")) if methods else METHODS
         with show_progress() as reporter:
             reporter.stage("reading the data")
             loaded = read_data(
@@ -82,13 +89,16 @@ def reproduce(
                 read_words(unseen, "--unseen") if unseen else None,
             ]
             split = named_split(loaded.labels, *sides) if any(sides) else alternating_split(loaded.labels)
+            split = split if classes is None else class_split(classes, loaded.labels)
             result = report.reproduce(
                 loaded, folder, split=split, n_splits=(3 if no_search else 5) if splits is None else splits,
                 repeats=repeats, search=not no_search, seed=seed, n_jobs=jobs,
                 command=shlex.join(["unseen", *sys.argv[1:]]), stage=reporter.stage, step=reporter.step,
+                methods=chosen,
             )  # fmt: skip
         say("")
-        for table in (*tables.main_tables(result, compact=True), *tables.split_tables(result)):
+        main = (*tables.main_tables(result, compact=True), *published_tables(result))
+        for table in (*main, *tables.split_tables(result)):
             print_table(table)
         print_table(tables.claims_table(result))
         for line in report.notes(result):

@@ -17,6 +17,7 @@ from unseen.evaluation.protocol import ClassSplit, alternating_split
 from unseen.experiment import tables
 from unseen.experiment.data import ExperimentData
 from unseen.experiment.methods import METHODS, Method
+from unseen.experiment.published import published_tables
 from unseen.experiment.runner import MAIN, PROTOCOLS, SearchPlan, class_splits, frame, run_cells, run_experiment
 from unseen.experiment.studies import FACTORS, rank_cells, strength_cells
 from unseen.experiment.tables import Reproduction
@@ -136,6 +137,7 @@ def _sections(result: Reproduction) -> list[Section]:
     )
     studies = [
         Section("Tables 1 and 2", "Main split of the classes.", "", tables.main_tables(result)),
+        Section("Published figures", "", "", published_tables(result)),
         Section("Other splits of the classes", "The same experiment on random splits.", "",
                 tables.split_tables(result)),
         Section("The paper's claims", "", "", [tables.claims_table(result)]),
