@@ -112,12 +112,13 @@ class ExperimentData:
             return "no backbone has class logits"
         if method.columns != "features" and not self.classes:
             return "the names of the backbone's classes have no vectors"
-        n_features, n_dims = (
-            self.features[self.main_features].shape[1],
-            self.vectors[self.main_vectors].vectors.shape[1],
-        )
-        if method.shared_space and n_features != n_dims:
-            return f"images have {n_features} features and labels {n_dims} dimensions: not one image-text model"
+        if method.shared_space:
+            n_features = self.features[self.main_features].shape[1]
+            n_dims = self.vectors[self.main_vectors].vectors.shape[1]
+            if n_features != n_dims:
+                return (
+                    f"images have {n_features} features and labels {n_dims} dimensions: not one image-text model"
+                )
         return None
 
     def backbone(self, method: Method) -> str | None:
