@@ -93,9 +93,9 @@ def main() -> None:
             found = class_holdout_search(
                 estimator, grid, train.X, train.Y, seen, inner, n_splits=args.splits, n_jobs=2
             )
-            row |= {"chosen": found.best_params, "held_out": found.best_score}
+            row |= {"chosen": found.chosen.params, "held_out": found.chosen.mean}
             row["search_seconds"] = time.perf_counter() - start
-            model = estimator.set_params(**found.best_params)
+            model = estimator.set_params(**found.chosen.params)
             tracemalloc.start()
             model.fit(train.X, train.Y, seen, unseen, R)
             row["megabytes"] = tracemalloc.get_traced_memory()[1] / 1e6

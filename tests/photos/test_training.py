@@ -48,8 +48,8 @@ def test_one_label_is_enough_to_learn(tmp_path):
 def test_gamma_is_searched_only_if_there_are_unseen_labels():
     with_unseen = fit(world() / "labels.csv", unseen=["yellow"], search=True).search
     without = fit(world() / "labels.csv", search=True).search
-    assert {name.split("__")[-1] for name in with_unseen.best_params} == {"beta", "gamma"}
-    assert {name.split("__")[-1] for name in without.best_params} == {"beta"}
+    assert {name.split("__")[-1] for name in with_unseen.chosen.params} == {"beta", "gamma"}
+    assert {name.split("__")[-1] for name in without.chosen.params} == {"beta"}
 
 
 def test_parameters_reach_both_parts():

@@ -280,8 +280,8 @@ def _choose(
                 _relations(cell, data, cell.split.seen), n_splits=plan.halvings, max_images=plan.most_images,
                 random_state=cell.seed,
             )  # fmt: skip
-            params |= found.best_params
-            score = found.best_score
+            params |= found.chosen.params
+            score = found.chosen.mean
             n_settings += len(found.table)
         candidates.append((score, source, params))
     score, source, params = max(candidates, key=lambda candidate: candidate[0])
