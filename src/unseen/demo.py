@@ -180,9 +180,9 @@ class _Experiment:
 
 def _method_tables(methods: Sequence[Method]) -> list[Table]:
     """Return the test figures in per cent, the best fair one of each column strong, the unfair rows muted."""
-    columns, tables = ("method", "MiAP", "micro-F1", "macro-F1", "Hamming loss"), []
+    columns, tables = ("method", "MiAP", "mAP", "micro-F1", "macro-F1", "Hamming loss"), []
     for title, setting in (("Zero-shot: unseen labels", "zero_shot"), ("Generalized: all labels", "generalized")):
-        values = np.array([getattr(method, setting) for method in methods]) * (100, 100, 100, -100)
+        values = np.array([getattr(method, setting)[:5] for method in methods]) * (100, 100, 100, 100, -100)
         best = values[[method.fair for method in methods]].max(axis=0).round(1)
         rows = [
             (Mark(method.name, "text" if method.fair else "muted"), *(

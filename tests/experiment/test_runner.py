@@ -11,7 +11,7 @@ import pytest
 from unseen import LabelSpace, make_tagged_scenes
 from unseen.baselines import DMP
 from unseen.ensembles import BackboneKnowledge
-from unseen.evaluation.metrics import Summary, summary
+from unseen.evaluation.metrics import Summary
 from unseen.evaluation.protocol import alternating_split, named_split
 from unseen.experiment import runner
 from unseen.experiment.data import ExperimentData, SideBySide
@@ -291,13 +291,3 @@ def test_the_features_of_every_network_count_for_what_is_kept(two_networks, spli
     assert len(list(tmp_path.iterdir())) == n_kept + 1  # that of the method which looks at all of them
     for cell, before, after in zip(first.cells, first.results, again.results, strict=True):
         assert (before == after) == (cell.method.columns != "all")
-
-
-def test_top_3_predictions_obey_the_identity_of_the_paper(data):
-    """Hamming * L = (k + a)(1 - F1) for the top k labels; for another k it does not hold."""
-    Y = data.Y[:30]
-    scores = np.random.default_rng(0).random(Y.shape)
-    for k in (2, 3):
-        row = summary(Y, scores, k)
-        error = row.hamming * Y.shape[1] - (3 + Y.sum(axis=1).mean()) * (1 - row.micro_f1)
-        assert (abs(error) < 1e-12) == (k == 3)
