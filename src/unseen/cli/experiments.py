@@ -53,7 +53,7 @@ def reproduce(
     seen: Annotated[list[str], Option(help="Seen labels, comma-separated or a file; else every other.")] = _NONE,
     unseen: Annotated[list[str], Option(help="Unseen labels, given in the same way; else the rest.")] = _NONE,
     splits: Annotated[int | None, Option(min=0, help="Random splits; else 5, or 3 without a search.")] = None,
-    repeats: Annotated[int, Option(min=1, help="Runs with different seeds.")] = 1,
+    repeats: Annotated[int | None, Option(min=1, help="Runs of random methods; else 5, or 1.")] = None,
     no_search: Annotated[
         bool, Option("--no-search", "--quick", help="Default parameters; takes a few minutes.")
     ] = False,
@@ -88,7 +88,7 @@ def reproduce(
                 command=shlex.join(["unseen", *sys.argv[1:]]), stage=reporter.stage, step=reporter.step,
             )  # fmt: skip
         say("")
-        for table in (*tables.main_tables(result, compact=True), *tables.split_tables(result)):
+        for table in (*tables.main_tables(result), *tables.split_tables(result)):
             print_table(table)
         print_table(tables.claims_table(result))
         for line in report.notes(result):
