@@ -2,11 +2,13 @@
 
 import csv
 import re
+import shutil
 from dataclasses import replace
 from html import unescape
 
 import numpy as np
 import pytest
+from scripts.make_results import collect
 from tests.experiment.files import write_files
 from typer.testing import CliRunner
 
@@ -152,6 +154,21 @@ def test_the_solver_table_has_means_and_deviations_over_the_iterates(result):
     for cell, values in zip(table.rows[place][-2:], of_iterates, strict=True):
         assert cell == f"{100 * np.mean(values):.2f} ± {100 * np.std(values, ddof=1):.2f}"
     assert "±" not in "".join(table.rows[0])
+
+
+def test_results_of_several_data_sets_become_one_page(result, tmp_path):
+    folders = [tmp_path / f"reproduced-{name}" for name in ("one", "two")]
+    for folder in folders:
+        shutil.copytree(result.folder, folder)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "results_reading.md").write_text("# Results\n\nRead this first.\n")
+    text = collect(folders, tmp_path / "docs").read_text()
+    assert text.startswith("# Results\n\nRead this first.\n\n## The paper, reproduced on scenes\n")
+    assert text.count("\n### Tables 1 and 2\n") == 2
+    linked = re.findall(r"!\[.*\]\((.*)\)", text)
+    figures = [f"{name}_{part}.png" for name in ("one", "two") for part in ("figure2", "solvers")]
+    assert linked == [f"images/results/{figure}" for figure in figures]
+    assert all((tmp_path / "docs" / path).is_file() for path in linked)
 
 
 def test_printed_rows_tell_the_protocol():

@@ -32,13 +32,13 @@ Step = Callable[[int, int], None]
 
 
 class Section(NamedTuple):
-    """A section of the report: the name of its figure, if any, its tables, and those that only the page shows."""
+    """A section of the report: the name of its figure, if any, and its tables; details are for the page only."""
 
     title: str
     text: str
     figure: str
     tables: Sequence[Table]
-    details: Sequence[Table] = ()
+    details: bool = False
 
 
 def reproduce(
@@ -141,16 +141,16 @@ def _sections(result: Reproduction) -> list[Section]:
     )
     sections = [
         Section("Tables 1 and 2", "Main split of the classes.", "", tables.main_tables(result)),
-        Section("Other splits of the classes", "The same experiment on random splits.", "", [],
-                tables.split_tables(result)),
-        Section("The paper's claims", "", "", [], [tables.claims_table(result)]),
-        Section("Figure 2", "", "figure2", [], [tables.strength_table(result)] if len(result.strength) else []),
+        Section("Other splits of the classes", "The same experiment on random splits.", "",
+                tables.split_tables(result), details=True),
+        Section("The paper's claims", "", "", [tables.claims_table(result)], details=True),
+        Section("Figure 2", "", "figure2", [tables.strength_table(result)] if len(result.strength) else []),
         Section("Solver and rank", "The paper does not state its rank.", "solvers",
                 [tables.solver_table(result)] if len(result.solvers) else []),
-        Section("Unseen labels", "Figures of each label are in labels.csv.", "labels", []),
+        Section("Unseen labels", "Figures of each label are in labels.csv.", "labels", [], details=True),
         Section("Protocol", protocol, "", [tables.choice_table(result)]),
     ]  # fmt: skip
-    return [part for part in sections if part.tables or part.details or part.figure == "labels"]
+    return [section for section in sections if section.tables or section.figure == "labels"]
 
 
 def _draw(result: Reproduction) -> dict[str, tuple[Figure, str]]:
