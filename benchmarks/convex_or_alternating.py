@@ -52,7 +52,7 @@ def main() -> None:
     rows, best, bound = [], {}, -np.inf
     given, views = (train.X, train.Y, seen, unseen), (zero_shot, generalized)
     for name, options in SOLVERS.items():
-        n_iterates = ITERATES if options["solver"] == "alternating" else 1
+        n_iterates = ITERATES if "max_iter" in options else 1
         model = TAEP(args.rank, args.beta, gamma=0.0, tol=1e-2, **options)
         seconds = []
         with warnings.catch_warnings():
@@ -61,15 +61,15 @@ def main() -> None:
                 start = time.perf_counter()
                 model.fit(*given)
                 seconds.append(time.perf_counter() - start)
+            best[name], passes = model.objective_trace_.min(), model.n_epochs_
+            bound = max(bound, model.lower_bound_)  # all solvers share the problem, and so its best bound
             found = figures_of(iterates(model, n_iterates, *given), views)
-        best[name] = model.objective_trace_.min()
-        bound = max(bound, model.lower_bound_)  # all solvers share the problem, and so its best bound
         objectives = np.array([part["objective"] for part in found])
         miaps = [100.0 * np.array([part[protocol][0] for part in found]) for protocol in PROTOCOLS]
         rows.append({
             "solver": name, "objective": spread(objectives, 1), "best": best[name], "lower bound": bound,
             "gap %": 100 * (objectives.mean() - bound) / objectives.mean(), "ZSL MiAP": spread(miaps[0], 2),
-            "GZSL MiAP": spread(miaps[1], 2), "passes": model.n_epochs_, "seconds": float(np.median(seconds)),
+            "GZSL MiAP": spread(miaps[1], 2), "passes": passes, "seconds": float(np.median(seconds)),
         })  # fmt: skip
     show(f"rank {args.rank}, beta {args.beta:g}, {train.X.shape[0]} images", rows)
     print(f"best iterate of the alternation / convex optimum = {best['alternation'] / best['convex']:.3f}")

@@ -268,15 +268,17 @@ def test_the_alternation_is_tested_at_each_of_its_last_iterates(data, done, monk
     monkeypatch.setattr(studies, "ITERATES", 4)
     for options in studies.SOLVERS.values():
         monkeypatch.setitem(options, "beta", 0.3)  # with a strong regulariser there is nothing to cycle between
-    monkeypatch.setitem(studies.SOLVERS["alternation"], "max_iter", 7)
+    for options in (options for options in studies.SOLVERS.values() if "max_iter" in options):
+        monkeypatch.setitem(options, "max_iter", 7)
     cells = solver_cells(done)
     rows = frame(cells, run_cells(cells, data, PLAN), data)
     counts = rows.groupby(["curve", "at"]).size()
     assert (counts["alternation"] == 8).all()  # two protocols
-    assert (counts.drop("alternation") == 2).all()
+    assert (counts[["convex", "rounded"]] == 2).all()
     bounds = rows[rows.curve == "convex"].groupby("at").lower_bound.max()
     assert (rows.objective >= rows["at"].map(bounds)).all()
-    # One fit keeps the objective of every iteration: the last four of them were tested, in their order.
+    # One fit keeps the objective of every iteration: the last four of them were tested, in their order. They agree
+    # to the tolerance of the inner problems.
     cell = next(cell for cell in cells if cell.curve == "alternation" and cell.at == 0.3)
     (X,) = data.features.values()
     train = training_view(X[data.is_train], data.Y[data.is_train], cell.split)
@@ -285,8 +287,8 @@ def test_the_alternation_is_tested_at_each_of_its_last_iterates(data, done, monk
     model = TAEP(**{"tol": 5e-2, **cell.params}).fit(train.X, train.Y, *sides)
     tested = rows[(rows.curve == "alternation") & (rows["at"] == 0.3) & (rows.protocol == "zero-shot")]
     assert len(model.objective_trace_) == 7
-    assert tested.objective.tolist() == pytest.approx(model.objective_trace_[-4:].tolist())
-    assert tested.objective.nunique() == 4
+    assert tested.objective.tolist() == pytest.approx(model.objective_trace_[-4:].tolist(), rel=0.01)
+    assert np.ptp(tested.objective) > 0.02 * tested.objective.max()  # so another order would not agree
     assert tested.iterate.tolist() == [-2, -1, 0, 1]
 
 

@@ -24,6 +24,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from unseen import taep
 from unseen.base import ZeroShotTagger
 from unseen.evaluation import metrics
 from unseen.evaluation.protocol import (
@@ -276,11 +277,14 @@ def run_cell(cell: Cell, data: ExperimentData, plan: SearchPlan) -> dict[str, An
 
 
 def iterates(model: Any, n: int, *given: Any) -> Iterator[ZeroShotTagger]:
-    """The model fitted to what is given; for n > 1 after each of the last n iterations that it may take.
-
-    Fits with the same seed share their first iterations, so fewer of them give an earlier iterate.
-    """
+    """The model fitted to what is given; for n > 1 after each of the last n iterations that it may take."""
+    if n > 1 and hasattr(taep, "SOLVERS"):  # its alternations continue where the last fit stopped
+        yield model.set_params(max_iter=model.max_iter - n + 1).fit(*given)
+        model.set_params(warm_start=True, max_iter=1)
+        yield from (model.fit(*given) for _ in range(n - 1))
+        return
     for earlier in range(n - 1, 0, -1):
+        # Fits with the same seed share their first iterations.
         yield clone(model).set_params(max_iter=model.max_iter - earlier).fit(*given)
     yield model.fit(*given)
 
