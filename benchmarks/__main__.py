@@ -85,7 +85,7 @@ BENCHMARKS = (
     Benchmark("search_time", "the class-holdout search of TAEP", "minutes",
               lambda rows: f"{rows[0]['fits']} fits in {rows[0]['search s']:.0f} s"),
     Benchmark("convex_or_alternating", "convex solver and the paper's alternation", "-",
-              lambda rows: "; ".join(f"{row['solver']}: {row['objective']:.0f} in {row['seconds']:.1f} s"
+              lambda rows: "; ".join(f"{row['solver']}: {row['objective']} in {row['seconds']:.1f} s"
                                      for row in rows)),
     Benchmark("threads", "two threads against one", "above 1.6x",
               lambda rows: ", ".join(f"{row['speed-up']:.2f}x (n = {row['images']:,})" for row in rows),

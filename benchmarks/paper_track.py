@@ -44,7 +44,7 @@ from unseen.evaluation.protocol import (
     training_view,
     zero_shot_view,
 )
-from unseen.experiment.tables import PRINTED
+from unseen.experiment.tables import PRINTED, percent
 from unseen.labels.names import VOC_WORDS
 from unseen.labels.relations import relate
 
@@ -300,7 +300,7 @@ def holdout_table(title: str, found, chosen: str) -> Table:
 
 
 def test_table(found, features: str) -> Table:
-    table = Table(title=f"VOC2007 test, {features}: MiAP / micro-F1 / macro-F1 / Hamming")
+    table = Table(title=f"VOC2007 test, {features}: MiAP / mAP / micro-F1 / macro-F1 / Hamming")
     for column in ("method", "ZSL", "GZSL"):
         table.add_column(column)
     rows = {"Stacked": found}
@@ -308,7 +308,7 @@ def test_table(found, features: str) -> Table:
         views = ("zero-shot", "generalized")
         rows[f"{method} (the paper, VGG19)"] = tuple(PRINTED[view, "voc2007", method] for view in views)
     for row, pair in rows.items():
-        table.add_row(row, *(" / ".join(f"{100 * figure:.2f}" for figure in summary) for summary in pair))
+        table.add_row(row, *(" / ".join(map(percent, summary[:5])) for summary in pair))
     return table
 
 

@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.voc2007 import read_voc2007
 from unseen import TAEP, baselines, ensembles
-from unseen.evaluation.metrics import top_k
+from unseen.evaluation.metrics import Summary, top_k
 from unseen.evaluation.protocol import (
     alternating_split,
     evaluate,
@@ -36,7 +36,7 @@ from unseen.evaluation.protocol import (
     zero_shot_view,
 )
 from unseen.evaluation.search import class_holdout_search
-from unseen.experiment.tables import PRINTED
+from unseen.experiment.tables import PRINTED, percent
 from unseen.labels.relations import relate
 
 TAEP_GRID = {"rank": [3, 5, 10], "beta": [1.0, 3.0, 10.0], "gamma": [0.0, 0.1]}
@@ -93,9 +93,9 @@ def main() -> None:
             found = class_holdout_search(
                 estimator, grid, train.X, train.Y, seen, inner, n_splits=args.splits, n_jobs=2
             )
-            row |= {"chosen": found.best_params, "held_out": found.best_score}
+            row |= {"chosen": found.chosen.params, "held_out": found.chosen.mean}
             row["search_seconds"] = time.perf_counter() - start
-            model = estimator.set_params(**found.best_params)
+            model = estimator.set_params(**found.chosen.params)
             tracemalloc.start()
             model.fit(train.X, train.Y, seen, unseen, R)
             row["megabytes"] = tracemalloc.get_traced_memory()[1] / 1e6
@@ -117,13 +117,13 @@ def main() -> None:
         args.json.write_text(json.dumps(rows, indent=1))
 
 
-def _printed(method: str) -> list[list[float]] | None:
-    """ZSL and GZSL figures of the paper in per cent (VGG19 features), or None."""
+def _printed(method: str) -> list[Summary] | None:
+    """ZSL and GZSL figures of the paper (VGG19 features), or None."""
     found = [
         PRINTED.get((protocol, "voc2007", IN_THE_PAPER.get(method, method)))
         for protocol in ("zero-shot", "generalized")
     ]
-    return None if found[0] is None else [[100.0 * value for value in summary] for summary in found]
+    return None if found[0] is None else found
 
 
 def _label_f1(scores, view) -> dict[str, float]:
@@ -140,22 +140,22 @@ def _f1_table(rows) -> Table:
     for row in rows:
         figures = [f"{100 * row[key].micro_f1:.2f} / {100 * row[key].macro_f1:.2f}" for key in ("zsl", "evened")]
         paper = _printed(row["method"])
-        beside = f"{paper[0][1]:.2f} / {paper[0][2]:.2f}" if paper else ""
+        beside = f"{percent(paper[0].micro_f1)} / {percent(paper[0].macro_f1)}" if paper else ""
         table.add_row(row["method"], *figures, beside, ", ".join(row["hardly"]))
     return table
 
 
 def _table(rows, features) -> Table:
-    title = f"VOC2007, {features}, GloVe-300: MiAP / micro-F1 / macro-F1 / Hamming; below: the paper's row"
+    title = f"VOC2007, {features}, GloVe-300: MiAP / mAP / micro-F1 / macro-F1 / Hamming; below: the paper's row"
     table = Table(title=title)
     for column in ("method", "chosen on seen labels", "ZSL", "GZSL", "fit s", "MB"):
         table.add_column(column, justify="right" if column in ("fit s", "MB") else "left")
     for row in rows:
         chosen = ", ".join(f"{name} {value}" for name, value in sorted(row["chosen"].items()))
-        figures = [" / ".join(f"{100 * value:.2f}" for value in row[view]) for view in ("zsl", "gzsl")]
+        figures = [" / ".join(map(percent, row[view][:5])) for view in ("zsl", "gzsl")]
         table.add_row(row["method"], chosen, *figures, f"{row['seconds']:.1f}", f"{row['megabytes']:.0f}")
         if (views := _printed(row["method"])) is not None:
-            paper = [" / ".join(f"{value:.2f}" for value in view) for view in views]
+            paper = [" / ".join(map(percent, view[:5])) for view in views]
             table.add_row("", "(the paper)", *paper, "", "", style="dim")
     return table
 

@@ -79,9 +79,10 @@ def test_products_are_those_of_the_scaled_images(data, monkeypatch, normalize):
 
 
 @pytest.mark.parametrize("relative", [False, True])
-def test_the_ridge_solver_solves_its_system(data, relative):
-    X, B = unit(data.X_train), np.random.default_rng(0).normal(size=(40, 2))
-    W = linear.ridge_solver(data.X_train, 0.01, "alpha", normalize=True, relative=relative)(B)
+@pytest.mark.parametrize("n_images", [30, 150])  # fewer than features, and more
+def test_the_ridge_solver_solves_its_system(data, n_images, relative):
+    X, B = unit(data.X_train[:n_images]), np.random.default_rng(0).normal(size=(40, 2))
+    W = linear.ridge_solver(data.X_train[:n_images], 0.01, "alpha", normalize=True, relative=relative)(B)
     penalty = 0.01 * (len(X) if relative else 1.0)
     np.testing.assert_allclose((X.T @ X + penalty * np.eye(40)) @ W, B, atol=1e-9)
 

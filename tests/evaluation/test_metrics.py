@@ -97,11 +97,22 @@ def test_predictions_are_judged_as_by_scikit_learn(k):
     micro, macro = (sk.f1_score(Y, predicted, average=average) for average in ("micro", "macro"))
     expected = micro, macro, sk.hamming_loss(Y, predicted)
     assert [metric(Y, predicted) for metric in OF_PREDICTIONS] == pytest.approx(expected)
-    # Micro-F1 and Hamming loss of a top-k prediction determine each other.
-    assert expected[2] * 9 == pytest.approx((k + Y.sum(axis=1).mean()) * (1 - micro))
-    assert metrics.summary(Y, scores, k) == (RANKINGS[0](Y, scores), *(f(Y, predicted) for f in OF_PREDICTIONS))
+    rankings, top_5 = (metric(Y, scores) for metric in RANKINGS[:2]), metrics.top_k(scores, 5)
+    of_predictions = (metric(Y, predicted) for metric in OF_PREDICTIONS)
+    assert metrics.summary(Y, scores, k) == (*rankings, *of_predictions, metrics.micro_f1(Y, top_5))
     expected = *(f(Y, predicted, average="micro") for f in (sk.precision_score, sk.recall_score)), micro
     assert metrics.precision_recall_f1(Y, predicted)[:3] == pytest.approx(expected)
+
+
+@given(seed=seeds, k=st.integers(1, 9), n_labels=st.integers(2, 9))
+def test_micro_f1_and_hamming_loss_of_a_top_k_prediction_determine_each_other(seed, k, n_labels):
+    """Hamming * L = (k + a)(1 - F1), with a positives per image on average; not so for another k."""
+    k = min(k, n_labels)
+    Y, scores = random_problem(seed, n_images=12, n_labels=n_labels)
+    found = metrics.summary(Y, scores, k)
+    for wrong in (0, 1):
+        implied = (k + wrong + Y.sum(axis=1).mean()) * (1 - found.micro_f1)
+        assert (found.hamming * n_labels == pytest.approx(implied)) == (not wrong or found.micro_f1 == 1)
 
 
 def test_six_figures_of_a_hand_computed_example():

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from unseen import TAEP, make_tagged_scenes
 from unseen.baselines import ESZSL
 from unseen.evaluation import metrics
-from unseen.evaluation.search import class_holdout, class_holdout_search
+from unseen.evaluation.search import Setting, choose, class_holdout, class_holdout_search
 
 GRID = {"gamma": [0.1, 10.0], "lam": [0.1, 10.0]}
 
@@ -23,23 +23,67 @@ def scenes():
 
 def search(scenes, estimator=None, grid=GRID, **options):
     given = {"Y": scenes.Y_train[:, scenes.seen], "seen": scenes.seen_labels} | options
-    return class_holdout_search(estimator or ESZSL(), grid, scenes.X_train, **given)
+    return class_holdout_search(estimator or ESZSL(), grid, scenes.X_train, **{"n_splits": 2, **given})
 
 
-def test_best_is_the_best_mean_and_every_setting_has_its_folds_and_standard_error(scenes):
+def over_halvings(fold_scores):
+    """Mean and standard error of the mean over halvings, each the mean of its two folds."""
+    halvings = (np.array(fold_scores[::2]) + np.array(fold_scores[1::2])) / 2
+    return halvings.mean(), np.sqrt(
+        np.sum((halvings - halvings.mean()) ** 2) / (len(halvings) - 1) / len(halvings)
+    )
+
+
+def test_every_setting_has_its_folds_and_the_standard_error_over_halvings(scenes):
     calls, estimator = [], ESZSL()
     result = search(scenes, estimator, n_splits=3, progress=lambda done, total: calls.append((done, total)))
-    assert calls == [(i + 1, 24) for i in range(24)]
+    assert calls == [(i + 1, 30) for i in range(30)]  # four settings and the default, on six folds
     assert not hasattr(estimator, "label_vectors_")
     assert [row.params for row in result.table] == [
-        {"gamma": g, "lam": r} for g in (0.1, 10.0) for r in (0.1, 10.0)
+        {"gamma": 1.0, "lam": 10.0},  # its own
+        *({"gamma": g, "lam": r} for g in (0.1, 10.0) for r in (0.1, 10.0)),
     ]
-    best = max(result.table, key=lambda row: row.mean)
-    assert (result.best_params, result.best_score) == (best.params, best.mean)
+    assert result.default == result.table[0]
+    assert result.best == max(result.table, key=lambda row: row.mean)
     for row in result.table:
         assert len(row.fold_scores) == 6
-        assert row.mean == pytest.approx(np.mean(row.fold_scores))
-        assert row.std_error == pytest.approx(np.std(row.fold_scores, ddof=1) / np.sqrt(6))
+        assert row[1:3] == pytest.approx(over_halvings(row.fold_scores))
+    paired = np.subtract(result.best.fold_scores, result.default.fold_scores)
+    assert (result.gain, result.gain_error) == pytest.approx(over_halvings(paired))
+
+
+def setting(name, *fold_scores):
+    return Setting({"name": name}, *over_halvings(fold_scores), fold_scores)
+
+
+@pytest.mark.parametrize(
+    ("best", "choice"),
+    [
+        ((0.5, 0.5, 0.6, 0.6, 0.7, 0.7), "default"),  # a tie
+        ((0.9, 0.5, 0.6, 0.6, 0.7, 0.68), "default"),  # +0.063 on average, with an error of 0.068
+        ((0.52, 0.52, 0.62, 0.62, 0.72, 0.72), "best"),  # +0.02 on each: far below the error of either mean
+        ((0.7, 0.5, 0.4, 0.6, 0.75, 0.7), "default"),
+        ((0.6, 0.6, 0.6, 0.62, 0.75, 0.7), "best"),
+    ],
+)
+def test_only_a_gain_above_one_standard_error_of_the_paired_difference_leaves_the_default(best, choice):
+    default, best = setting("default", 0.5, 0.5, 0.6, 0.6, 0.7, 0.7), setting("best", *best)
+    worse = setting("worse", *(0.1,) * 6)
+    found = choose([worse, default, best], default)
+    assert found.best.params["name"] == ("default" if best.mean == default.mean else "best")
+    assert found.chosen.params["name"] == choice
+
+
+def test_the_default_is_not_scored_twice_and_a_share_of_the_rank_stays_a_share(scenes):
+    options = {"estimator": TAEP(tol=0.1), "n_splits": 1}
+    inside = search(scenes, grid={"rank": [0.5, None]}, **options)
+    assert [row.params["rank"] for row in inside.table] == [0.5, None]
+    assert inside.default.params == {"rank": None}
+    outside = search(scenes, grid={"rank": [0.5, 1.0]}, **options)
+    assert [repr(row.params["rank"]) for row in outside.table] == ["None", "0.5", "1.0"]
+    assert outside.table[0].fold_scores == outside.table[2].fold_scores  # None is all the labels of a fold
+    several = search(scenes, grid=[{"rank": [0.5]}, {"beta": [10.0, 1.0]}], **options)
+    assert several.default.params == {"beta": 10.0}  # with the rank of the estimator
 
 
 def test_a_fold_score_is_that_of_a_fit_on_half_of_the_labels(scenes):
@@ -48,8 +92,11 @@ def test_a_fold_score_is_that_of_a_fit_on_half_of_the_labels(scenes):
         model = ESZSL().fit(X[fitted], Y[np.ix_(fitted, A)], M[A], M[B])
         scores = model.decision_function(X[scored], M[B])
         expected.append(metrics.mean_image_average_precision(Y[np.ix_(scored, B)], scores))
-    (row,) = search(scenes, grid={}, n_splits=1).table
+    result = search(scenes, grid={}, n_splits=1)
+    (row,) = result.table
     assert row.fold_scores == pytest.approx(expected)
+    assert result.chosen == result.default == row
+    assert row.std_error == pytest.approx(abs(expected[0] - expected[1]) / 2)  # of two folds
 
 
 def test_same_seed_same_table_whatever_the_number_of_jobs(scenes):
@@ -59,7 +106,7 @@ def test_same_seed_same_table_whatever_the_number_of_jobs(scenes):
 
 
 def test_relations_of_the_seen_labels_take_part(scenes):
-    n, options = len(scenes.seen), {"estimator": TAEP(tol=1e-2), "grid": {"lam": [0.0, 1.0], "gamma": [0.0]}}
+    n, options = len(scenes.seen), {"estimator": TAEP(tol=1e-2, gamma=0.0, lam=0.0), "grid": {"lam": [0.0, 1.0]}}
     first, second = search(scenes, relations=scenes.relations("hierarchy")[:n, :n], **options).table
     assert first.mean != second.mean
     first, second = search(scenes, **options).table
@@ -75,12 +122,13 @@ def test_transformers_of_a_pipeline_are_fitted_on_the_training_images_of_each_fo
             return super().fit_transform(X, y)
 
     pipeline = Pipeline([("pca", Recorded(random_state=0)), ("tagger", ESZSL())])
+    pipeline.set_params(pca__n_components=2)
     few, many = search(scenes, pipeline, {"pca__n_components": [2, 20], "tagger__gamma": [1.0]}, n_splits=1).table
     folds = class_holdout(scenes.Y_train[:, scenes.seen], n_splits=1, random_state=0)
     assert fitted_on == [len(fold.train_images) for fold in folds] * 2
     assert few.mean != many.mean
-    (alone,) = search(scenes, Pipeline([("eszsl", ESZSL())]), {"eszsl__gamma": [0.1]}).table
-    assert alone.mean == search(scenes, grid={"gamma": [0.1]}).best_score
+    _, alone = search(scenes, Pipeline([("eszsl", ESZSL())]), {"eszsl__gamma": [0.1]}).table
+    assert alone.fold_scores == search(scenes, grid={"gamma": [0.1]}).table[1].fold_scores
 
 
 def test_scoring_by_name_or_by_a_function(scenes):

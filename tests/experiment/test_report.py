@@ -2,27 +2,31 @@
 
 import csv
 import re
+import shutil
 from dataclasses import replace
 from html import unescape
 
 import numpy as np
 import pytest
+from scripts.make_results import collect
 from tests.experiment.files import write_files
 from typer.testing import CliRunner
 
 from unseen import cli
+from unseen.baselines import LatEm
 from unseen.evaluation.protocol import CLASS_SPLITS, alternating_split
 from unseen.experiment import published, report, tables
 from unseen.experiment.data import read_data
-from unseen.experiment.methods import METHODS
+from unseen.experiment.methods import METHODS, Method
 from unseen.experiment.published import published_tables
 from unseen.experiment.runner import PROTOCOLS, SearchPlan
+from unseen.experiment.studies import SOLVERS
 from unseen.taep import TAEP
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("pandas")
 
-CSV_FILES = ("table1", "table2", "rows", "labels")
+CSV_FILES = ("table1", "table2", "rows", "labels", "search", "claims")
 ROWS = published.read_published()
 ROUGH = TAEP(rank=3, tol=0.1, max_iter=5)
 QUICK = tuple(
@@ -59,15 +63,20 @@ def rows_of(path):
 def test_all_files_are_written_and_the_tables_agree(result):
     names = {path.name for path in result.folder.iterdir()}
     assert {f"{name}.csv" for name in CSV_FILES} <= names
-    assert {"report.html", "results.md", "figure2.png", "figure2.svg", "ranks.png", "labels.svg", "cells"} <= names
+    figures = {f"{name}.{kind}" for name in ("figure2", "solvers", "labels") for kind in ("png", "svg")}
+    assert {"report.html", "results.md", "cells", *figures} <= names
     page, text = unescape((result.folder / "report.html").read_text()), (result.folder / "results.md").read_text()
     for row in rows_of(result.folder / "table1.csv"):
-        shown = f"{100 * float(row['miap']):.2f}"
-        assert shown in page
-        assert shown in text
-    for title in ("Figure 2", "Rank and solver", "The paper's claims", "Unseen labels"):
+        for field in ("miap", "map", "micro_f1", "f1_at_5"):
+            shown = f"{100 * float(row[field]):.2f}"
+            assert shown in page
+            assert shown in text
+    for title in ("Tables 1 and 2", "Figure 2", "Solver and rank"):
         assert title in page
         assert title in text
+    for title in ("The paper's claims", "Unseen labels"):
+        assert title in page
+        assert title not in text  # the Markdown file is the short one
     assert "unseen reproduce x" in text
     assert not re.search(r"(src|href)=\"http", page)
 
@@ -106,13 +115,62 @@ def test_printed_figures_stand_beside_the_papers_data_set_and_split_only(result,
     named = replace(result.experiment.data, name="voc2007")
     renamed = replace(result, experiment=replace(result.experiment, data=named))
     for other in (result, renamed):
-        assert all("paper" not in table.columns for table in tables.main_tables(other))
+        assert "(printed)" not in {getattr(row[0], "text", "") for row in tables.main_tables(other)[0].rows}
+    assert tables.main_tables(result)[0].columns[1:5] == ("MiAP", "mAP", "F1@3", "F1@5")
     monkeypatch.setattr(tables, "VOC_CLASSES", named.labels)
-    row = next(row for row in tables.main_tables(renamed)[0].rows if row[0] == "TAEP")
-    mine, paper, difference = (getattr(cell, "text", cell) for cell in row[1:4])
-    assert paper == "57.42"
-    assert float(difference) == pytest.approx(float(mine) - 57.42, abs=0.011)
+    table = tables.main_tables(renamed)[0]
+    names = [getattr(row[0], "text", row[0]) for row in table.rows]
+    row = table.rows[names.index("TAEP") + 1]
+    assert table.columns[:6] == ("method", "MiAP", "mAP", "micro-F1", "macro-F1", "Hamming")
+    assert row[0].text == "(printed)"
+    assert row[1:6] == ["57.42", "-", "38.48", "42.33", "24.98"]
     assert any("4,952 in the paper" in line for line in report.notes(renamed))
+
+
+def test_random_methods_show_the_spread_over_runs_of_the_same_parameters(data, tmp_path):
+    latem = Method("LatEm-M", "paper", LatEm(max_iter=2), ({"alpha": [0.0, 0.1]},))
+    quick = (QUICK[0], latem)
+    found = report.reproduce(data, tmp_path, methods=quick, n_splits=0, plan=SearchPlan(1, 60))
+    rows = [row for row in rows_of(tmp_path / "rows.csv") if row["protocol"] == "zero-shot"]
+    runs = {name: [float(row["map"]) for row in rows if row["method"] == name] for name in ("DMP", "LatEm-M")}
+    assert {name: len(values) for name, values in runs.items()} == {"DMP": 1, "LatEm-M": 5}
+    assert len({row["parameters"] for row in rows}) == 2
+    shown = {getattr(row[0], "text", row[0]): getattr(row[2], "text", row[2]) for row in
+             tables.main_tables(found)[0].rows}  # fmt: skip
+    mean, spread = 100 * np.mean(runs["LatEm-M"]), 100 * np.std(runs["LatEm-M"], ddof=1)
+    assert shown == {"DMP": f"{100 * runs['DMP'][0]:.2f}", "LatEm-M": f"{mean:.2f} ± {spread:.2f}"}
+    (row,) = (row for row in rows_of(tmp_path / "table1.csv") if row["method"] == "LatEm-M")
+    assert 100 * float(row["map_std"]) == pytest.approx(spread)
+
+
+def test_the_solver_table_has_means_and_deviations_over_the_iterates(result):
+    rows = [
+        row for row in rows_of(result.folder / "rows.csv")
+        if row["study"] == "solvers" and row["curve"] == "alternation" and row["at"] == "0.1"
+    ]  # fmt: skip
+    of_iterates = [[float(row["miap"]) for row in rows if row["protocol"] == name] for name in PROTOCOLS]
+    assert [len(values) for values in of_iterates] == [10, 10]
+    table = tables.solver_table(result)
+    assert [row[1] for row in table.rows] == [*SOLVERS] * 4
+    place = list(SOLVERS).index("alternation")
+    for cell, values in zip(table.rows[place][-2:], of_iterates, strict=True):
+        assert cell == f"{100 * np.mean(values):.2f} ± {100 * np.std(values, ddof=1):.2f}"
+    assert "±" not in "".join(table.rows[0])
+
+
+def test_results_of_several_data_sets_become_one_page(result, tmp_path):
+    folders = [tmp_path / f"reproduced-{name}" for name in ("one", "two")]
+    for folder in folders:
+        shutil.copytree(result.folder, folder)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "results_reading.md").write_text("# Results\n\nRead this first.\n")
+    text = collect(folders, tmp_path / "docs").read_text()
+    assert text.startswith("# Results\n\nRead this first.\n\n## The paper, reproduced on scenes\n")
+    assert text.count("\n### Tables 1 and 2\n") == 2
+    linked = re.findall(r"!\[.*\]\((.*)\)", text)
+    figures = [f"{name}_{part}.png" for name in ("one", "two") for part in ("figure2", "solvers")]
+    assert linked == [f"images/results/{figure}" for figure in figures]
+    assert all((tmp_path / "docs" / path).is_file() for path in linked)
 
 
 def test_printed_rows_tell_the_protocol():
@@ -137,8 +195,14 @@ def test_search_settings_are_in_the_table(data, tmp_path):
     found = report.reproduce(data, tmp_path, methods=searched, n_splits=0, plan=SearchPlan(1, 60))
     choice = tables.choice_table(found)
     assert choice.rows[0][0] == "DMP"
-    assert choice.rows[0][3] == "2"
+    assert choice.rows[0][3] == "3"  # with the default
     assert "60 training images" in choice.note
+    rows = rows_of(tmp_path / "search.csv")
+    assert [row["params"] for row in rows] == ["{'alpha': 1.0}", "{'alpha': 0.1}", "{'alpha': 10.0}"]
+    assert [row["default"] for row in rows] == ["True", "False", "False"]
+    (chosen,) = (row for row in rows if row["chosen"] == "True")
+    held_out = (f"{100 * float(chosen[name]):.2f}" for name in ("held_out", "held_out_error"))
+    assert choice.rows[0][4] == " ± ".join(held_out)
 
 
 def run_command(*arguments):

@@ -133,6 +133,15 @@ def ridge_solver(
     """Solver for ``(X'X + penalty I) W = B``; a relative penalty is multiplied by the trace of X'X."""
     from scipy.linalg import cho_factor, cho_solve
 
+    if 0 < X.shape[0] < X.shape[1]:
+        rows = scaled(X, normalize=normalize)
+        gram = rows @ rows.T
+        weight = penalty * (np.trace(gram) or 1.0) if relative else penalty
+        if weight > 1e-8 * np.trace(gram):
+            # W = (B - X'(XX' + penalty I)^-1 XB) / penalty needs only the smaller Gram matrix.
+            gram[np.diag_indices_from(gram)] += weight
+            inner = cho_factor(gram, lower=True, overwrite_a=True)
+            return lambda B: np.ascontiguousarray((B - rows.T @ cho_solve(inner, rows @ B)) / weight)
     gram = np.zeros((X.shape[1], X.shape[1]))
     for _, chunk in scaled_chunks(X, normalize=normalize):
         gram += chunk.T @ chunk

@@ -55,7 +55,7 @@ def reproduce(
     classes: Annotated[str | None, Option(help="Published split of the labels, such as coco48/17.")] = None,
     methods: Annotated[list[str], Option(help="Methods by name, or yours as module:Name; else all.")] = _NONE,
     splits: Annotated[int | None, Option(min=0, help="Random splits; else 5, or 3 without a search.")] = None,
-    repeats: Annotated[int, Option(min=1, help="Runs with different seeds.")] = 1,
+    repeats: Annotated[int | None, Option(min=1, help="Runs of random methods; else 5, or 1.")] = None,
     no_search: Annotated[
         bool, Option("--no-search", "--quick", help="Default parameters; takes a few minutes.")
     ] = False,
@@ -97,7 +97,7 @@ def reproduce(
                 methods=chosen,
             )  # fmt: skip
         say("")
-        main = (*tables.main_tables(result, compact=True), *published_tables(result))
+        main = (*tables.main_tables(result), *published_tables(result))
         for table in (*main, *tables.split_tables(result)):
             print_table(table)
         print_table(tables.claims_table(result))

@@ -233,5 +233,6 @@ def _print_fit(trained: Trained) -> None:
         unmatched = f"{counted(data.n_unmatched, 'annotated image')} without features"
         say(f"Not used: {counted(n_other, 'image')} without annotations in this part, {unmatched}.")
     if found is not None:
-        chosen = ", ".join(f"{name.split('__')[-1]} = {value}" for name, value in found.best_params.items())
-        say(f"Chosen on held-out labels: {chosen} (MiAP there: {100 * found.best_score:.1f} %).")
+        chosen = ", ".join(f"{name.split('__')[-1]} = {value}" for name, value in found.chosen.params.items())
+        miap = f"{100 * found.chosen.mean:.1f} ± {100 * found.chosen.std_error:.1f} %"
+        say(f"Chosen on held-out labels: {chosen} (MiAP there: {miap}).")

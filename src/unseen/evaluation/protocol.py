@@ -214,7 +214,7 @@ def generalized_view(X: Any, Y: ArrayLike, split: ClassSplit) -> View:
 
 
 def evaluate(scores: ArrayLike, view: View, k: int = 3) -> metrics.Summary:
-    """MiAP, and micro-F1, macro-F1 and Hamming loss of the top k labels, of scores for a view."""
+    """`metrics.summary` of scores for a view."""
     return metrics.summary(view.Y, scores, k)
 
 

@@ -58,11 +58,18 @@ class Setting(NamedTuple):
 
 
 class SearchResult(NamedTuple):
-    """The setting with the best mean score, the first if several tie, and all settings in grid order."""
+    """All settings; of these the default, the one with the best mean (the first if several tie), and the choice.
 
-    best_params: dict[str, Any]
-    best_score: float
+    ``gain`` is the best mean minus the default's, ``gain_error`` the standard error of this paired difference; the
+    choice is the best setting if ``gain > gain_error``, otherwise the default.
+    """
+
     table: list[Setting]
+    default: Setting
+    best: Setting
+    chosen: Setting
+    gain: float
+    gain_error: float
 
 
 def class_holdout_search(
@@ -74,17 +81,23 @@ def class_holdout_search(
     relations: ArrayLike | None = None,
     *,
     scoring: str | Scorer = "miap",
-    n_splits: int = 2,
+    n_splits: int = 6,
     max_images: int | None = None,
     random_state: int | None = 0,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> SearchResult:
-    """Choose the hyper-parameters with the best mean score on seen labels that were hidden from the fit.
+    """Choose hyper-parameters by their score on seen labels that were hidden from the fit.
 
     For each of ``n_splits`` random halvings of the seen labels and of the images, a clone is fitted to one half of
     the labels on one half of the images, and ranks the other labels on the other images; and the other way round.
     No information about unseen labels is passed, so none can leak into the choice.
+
+    The default, the estimator's own parameters, is evaluated too if the grid does not contain it. It is chosen
+    unless the best setting beats it by more than one standard error of their difference. As both are scored on the
+    same folds, the difference is paired; as the two folds of a halving complement each other, their mean counts as
+    one value (with ``n_splits=1`` the two folds count). Halvings are treated as independent: they draw from the
+    same labels and images, so the standard error does not cover a change of the data set.
 
     ``GridSearchCV`` is no substitute: its splitter chooses rows and cannot hide labels, so that it measures how
     well *annotated* labels are recognised on new images.
@@ -107,8 +120,8 @@ def class_holdout_search(
         Relations between the seen labels.
     scoring : {"miap", "map", "micro_f1"} or callable(Y_true, scores) -> float, default="miap"
         What to maximise; "micro_f1" uses the 3 best labels of each image.
-    n_splits : int, default=2
-        Number of halvings; each gives two folds.
+    n_splits : int, default=6
+        Number of halvings; each gives two folds. With fewer, the scores mostly reflect which labels were hidden.
     max_images : int, optional
         Train on at most this many images of a fold, drawn at random; all held-out images are scored.
     random_state : int or None, default=0
@@ -117,6 +130,11 @@ def class_holdout_search(
         Number of fits to run in parallel, through joblib.
     progress : callable(done, total), optional
         Called after each fit.
+
+    Returns
+    -------
+    SearchResult
+        ``estimator.set_params(**result.chosen.params)`` applies the choice.
     """
     tagger = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if not isinstance(tagger, ZeroShotTagger):
@@ -138,7 +156,8 @@ def class_holdout_search(
     annotations = np.where(T == 0, np.nan, T > 0)
     folds = list(class_holdout(annotations, n_splits=n_splits, random_state=random_state))
     folds = [_thinned(fold, i, max_images, random_state) for i, fold in enumerate(folds)]
-    settings, data = list(ParameterGrid(grid)), (X, annotations, vectors, relations, score)
+    settings, default = _with_default(estimator, list(ParameterGrid(grid)))
+    data = (X, annotations, vectors, relations, score)
     models = ((clone(estimator).set_params(**setting), fold) for setting in settings for fold in folds)
     jobs = (delayed(_held_out_score)(model, fold, *data) for model, fold in models)
     scores = []
@@ -146,11 +165,34 @@ def class_holdout_search(
         scores.append(float(value))
         if progress is not None:
             progress(len(scores), len(settings) * len(folds))
-    by_fold = np.array(scores).reshape(len(settings), len(folds))
-    means, errors = by_fold.mean(axis=1), by_fold.std(axis=1, ddof=1) / np.sqrt(len(folds))
-    rows = zip(settings, means.tolist(), errors.tolist(), map(tuple, by_fold.tolist()), strict=True)
-    table, best = [Setting(*row) for row in rows], int(means.argmax())
-    return SearchResult(dict(settings[best]), table[best].mean, table)
+    table = []
+    for setting, row in zip(settings, np.array(scores).reshape(len(settings), len(folds)).tolist(), strict=True):
+        table.append(Setting(dict(setting), *_mean_and_error(row), tuple(row)))
+    return choose(table, table[default])
+
+
+def choose(table: Sequence[Setting], default: Setting) -> SearchResult:
+    """Choose the best of settings scored on the same folds if it beats the default by over a standard error."""
+    best = max(table, key=lambda setting: setting.mean)  # the first, if several tie
+    gain, error = _mean_and_error(np.subtract(best.fold_scores, default.fold_scores))
+    return SearchResult(list(table), default, best, best if gain > error else default, gain, error)
+
+
+def _mean_and_error(fold_scores: ArrayLike) -> tuple[float, float]:
+    """Mean over the folds, which come in pairs, and its standard error over the halvings."""
+    halvings = np.reshape(fold_scores, (-1, 2)).mean(axis=1)
+    values = halvings if len(halvings) > 1 else np.ravel(fold_scores)
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def _with_default(estimator: Any, settings: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """Settings that include the estimator's own values of the parameters searched, and the place of these."""
+    own = estimator.get_params()
+    default = {name: own[name] for setting in settings for name in setting if name in own}
+    for place, setting in enumerate(settings):
+        if all(np.array_equal((default | setting)[name], value) for name, value in default.items()):
+            return settings, place
+    return [default, *settings], 0
 
 
 def class_holdout(Y_seen: ArrayLike, *, n_splits: int = 2, random_state: Any = None) -> Iterator[HoldoutFold]:

@@ -19,7 +19,7 @@ from unseen.experiment.data import ExperimentData
 from unseen.experiment.methods import METHODS, Method
 from unseen.experiment.published import published_tables
 from unseen.experiment.runner import MAIN, PROTOCOLS, SearchPlan, class_splits, frame, run_cells, run_experiment
-from unseen.experiment.studies import FACTORS, rank_cells, strength_cells
+from unseen.experiment.studies import FACTORS, RANKS, SOLVERS, solver_cells, strength_cells
 from unseen.experiment.tables import Reproduction
 from unseen.files import write_atomically
 from unseen.templates import Table, render
@@ -33,12 +33,13 @@ Step = Callable[[int, int], None]
 
 
 class Section(NamedTuple):
-    """A section of the report: the name of its figure, if any, and its tables."""
+    """A section of the report: the name of its figure, if any, and its tables; details are for the page only."""
 
     title: str
     text: str
     figure: str
     tables: Sequence[Table]
+    details: bool = False
 
 
 def reproduce(
@@ -48,7 +49,7 @@ def reproduce(
     split: ClassSplit | None = None,
     methods: Sequence[Method] = METHODS,
     n_splits: int = 5,
-    repeats: int = 1,
+    repeats: int | None = None,
     search: bool = True,
     plan: SearchPlan | None = None,
     seed: int = 0,
@@ -70,7 +71,8 @@ def reproduce(
     split : ClassSplit, optional
         The main split; the default is the paper's. ``n_splits`` random ones are added.
     methods, repeats, search, plan, seed, n_jobs
-        As in `run_experiment` and `run_cells`; the same seed gives the same CSV files.
+        As in `run_experiment` and `run_cells`; the same seed gives the same CSV files. By default 5 repeats, or 1
+        without search.
     command : str
         The command line, for the record.
     stage, step : callable, optional
@@ -86,19 +88,20 @@ def reproduce(
     splits = class_splits(split or alternating_split(data.labels), n_splits, seed)
     options: dict[str, Any] = {"store": folder / "cells", "n_jobs": n_jobs, "progress": step}
     announce(f"methods on {counted(len(splits), 'split')} of the classes")
+    repeats = repeats or (5 if search else 1)
     experiment = run_experiment(
         data, splits, methods, search=search, repeats=repeats, seed=seed, plan=plan, **options
     )
     frames = [frame(experiment.cells, experiment.results, data)]
-    studies = {"Figure 2: weaker regularisers": strength_cells, "rank and solver": rank_cells}
+    studies = {"Figure 2: weaker regularisers": strength_cells, "solver and rank": solver_cells}
     for title, cells_of in studies.items():
         announce(title)
         cells = cells_of(experiment)
         frames.append(frame(cells, run_cells(cells, data, experiment.plan, **options), data))
     announce("writing tables and figures")
-    rows, strength, ranks = frames
+    rows, strength, solvers = frames
     seconds = time.perf_counter() - start
-    result = Reproduction(experiment, rows, strength, ranks, command, folder, seconds)
+    result = Reproduction(experiment, rows, strength, solvers, command, folder, seconds)
     _write(result, folder)
     return result
 
@@ -130,24 +133,26 @@ def _sections(result: Reproduction) -> list[Section]:
     )
     protocol += (
         "Parameters: the seen classes are halved at random, a model is trained on one half and ranks the other on "
-        "images that it was not trained on, then the other way round; the setting with the best mean MiAP is "
-        "refitted on all seen classes and tested once. Grids are searched in stages."
+        "images that it was not trained on, then the other way round. The setting with the best mean MiAP is "
+        "chosen if it beats the default by more than one standard error of their paired difference over the "
+        "halvings, otherwise the default; the choice is refitted on all seen classes and tested once. Grids are "
+        "searched in stages: the choice of one is the default of the next."
         if experiment.searched
         else "All methods have their default parameters."
     )
-    studies = [
+    sections = [
         Section("Tables 1 and 2", "Main split of the classes.", "", tables.main_tables(result)),
         Section("Published figures", "", "", published_tables(result)),
         Section("Other splits of the classes", "The same experiment on random splits.", "",
-                tables.split_tables(result)),
-        Section("The paper's claims", "", "", [tables.claims_table(result)]),
+                tables.split_tables(result), details=True),
+        Section("The paper's claims", "", "", [tables.claims_table(result)], details=True),
         Section("Figure 2", "", "figure2", [tables.strength_table(result)] if len(result.strength) else []),
-        Section("Rank and solver", "The paper does not state its rank.", "ranks",
-                [tables.rank_table(result)] if len(result.ranks) else []),
-        Section("Unseen labels", "Figures of each label are in labels.csv.", "labels", []),
+        Section("Solver and rank", "The paper does not state its rank.", "solvers",
+                [tables.solver_table(result)] if len(result.solvers) else []),
+        Section("Unseen labels", "Figures of each label are in labels.csv.", "labels", [], details=True),
         Section("Protocol", protocol, "", [tables.choice_table(result)]),
     ]  # fmt: skip
-    return [section for section in studies if section.tables or section.figure == "labels"]
+    return [section for section in sections if section.tables or section.figure == "labels"]
 
 
 def _draw(result: Reproduction) -> dict[str, tuple[Figure, str]]:
@@ -155,8 +160,8 @@ def _draw(result: Reproduction) -> dict[str, tuple[Figure, str]]:
     drawings = {"labels": _draw_labels(result)}
     if len(result.strength):
         drawings["figure2"] = _draw_strength(result)
-    if len(result.ranks):
-        drawings["ranks"] = _draw_ranks(result)
+    if len(result.solvers):
+        drawings["solvers"] = _draw_solvers(result)
     return drawings
 
 
@@ -182,21 +187,18 @@ def _draw_strength(result: Reproduction) -> tuple[Figure, str]:
     return plots.curves(panels), caption
 
 
-def _draw_ranks(result: Reproduction) -> tuple[Figure, str]:
-    names = {"convex": "convex", "alternating": "paper's alternation"}
-    ticks = tuple(f"{rank:g}" for rank in result.ranks["at"].unique())
-    objectives, miaps = [], []
-    for kind, (solver, name) in enumerate(names.items()):
-        for short, protocol in zip(("ZSL", "GZSL"), PROTOCOLS, strict=True):
-            here = result.ranks[(result.ranks.curve == solver) & (result.ranks.protocol == protocol)]
-            heights = tuple(100 * here.miap)
-            miaps.append(plots.Curve(f"{name}, {short}", heights, kind=kind, faint=short == "GZSL"))
-        objectives.append(plots.Curve(name, tuple(here.objective), kind=kind))
-    panels = [
-        plots.Panel("objective (lower is better)", "rank r", ticks, tuple(objectives)),
-        plots.Panel("MiAP, %", "rank r", ticks, tuple(miaps)),
-    ]
-    caption = "TAEP over the rank of its projection, by the convex solver and by the paper's alternation."
+def _draw_solvers(result: Reproduction) -> tuple[Figure, str]:
+    found = tables.solver_figures(result)
+    ticks, panels = tuple(f"{rank:g}" for rank in RANKS), []
+    titles = ("objective (lower is better)", "ZSL MiAP, %", "GZSL MiAP, %")
+    for name, title in zip(("objective", *PROTOCOLS), titles, strict=True):
+        lines, unit = [], 1.0 if name == "objective" else 100.0
+        for kind, solver in enumerate(SOLVERS):
+            here = found.xs(solver, level="curve")
+            halves = None if here["objective std"].isna().all() else tuple(unit * here[f"{name} std"])
+            lines.append(plots.Curve(solver, tuple(unit * here[f"{name} mean"]), halves, kind))
+        panels.append(plots.Panel(title, "rank, share of the seen labels", ticks, tuple(lines)))
+    caption = "TAEP by solver and rank; bars: standard deviation over the iterates of the paper's alternation."
     return plots.curves(panels, 4.2), caption
 
 
@@ -240,20 +242,29 @@ def _write_csv_files(result: Reproduction, folder: Path) -> None:
     """Every number as a fraction; no times, so that the same run gives the same bytes."""
     import pandas as pd
 
-    studies = {"": result.rows, "figure2": result.strength, "ranks": result.ranks}
+    studies = {"": result.rows, "figure2": result.strength, "solvers": result.solvers}
     files = {"rows": pd.concat([rows.assign(study=name) for name, rows in studies.items()])}
     for number, protocol in enumerate(PROTOCOLS, start=1):
-        table = result.figures(protocol).droplevel("split")
+        table = result.figures(protocol).droplevel("split").join(result.spread(protocol).add_suffix("_std"))
         for field in tables.FIELDS:
             papers = {name: result.printed(protocol, name) for name in table.index}
             table[f"paper_{field}"] = pd.Series({name: getattr(row, field) for name, row in papers.items() if row})
         files[f"table{number}"] = table.reset_index()
+    pairs = list(zip(result.experiment.cells, result.experiment.results, strict=True))
     labels = [
         pd.DataFrame(found["labels"]).assign(method=cell.method.name, seed=cell.seed)
-        for cell, found in zip(result.experiment.cells, result.experiment.results, strict=True)
+        for cell, found in pairs
         if cell.split_name == MAIN
     ]
     files["labels"] = pd.concat(labels)
+    files["search"] = pd.DataFrame(
+        {"method": cell.method.name, "split": cell.split_name, **row}
+        for cell, found in pairs
+        for row in found["searched"]
+    )
+    files["claims"] = pd.DataFrame(
+        {**part._asdict(), **part.splits._asdict(), "verdict": part.verdict} for part in tables.differences(result)
+    ).drop(columns="splits", errors="ignore")
     for name, content in files.items():
         _write_text(folder / f"{name}.csv", content.to_csv(index=False, lineterminator="\n"))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from itertools import count
@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from unseen import taep
 from unseen.base import ZeroShotTagger
 from unseen.evaluation import metrics
 from unseen.evaluation.protocol import (
@@ -34,7 +36,7 @@ from unseen.evaluation.protocol import (
     training_view,
     zero_shot_view,
 )
-from unseen.evaluation.search import FEWEST_LABELS, class_holdout_search
+from unseen.evaluation.search import FEWEST_LABELS, Setting, choose, class_holdout_search
 from unseen.experiment.data import ExperimentData
 from unseen.experiment.methods import METHODS, Method
 from unseen.files import write_atomically
@@ -57,7 +59,7 @@ class SearchPlan:
     variance comes from which labels are hidden.
     """
 
-    halvings: int = 3
+    halvings: int = 6
     most_images: int = 800
 
 
@@ -66,7 +68,8 @@ class Cell:
     """A method on a split of the classes.
 
     ``sources`` are the label vectors to choose from. ``params`` are set on top of the method's own; None searches
-    them. ``curve`` and ``at`` place the cell in the figure of a study.
+    them. ``repeat`` counts the runs with other seeds. The last ``n_iterates`` iterations of the fit are tested.
+    ``curve`` and ``at`` place the cell in the figure of a study.
     """
 
     method: Method
@@ -76,6 +79,8 @@ class Cell:
     sources: tuple[str, ...]
     seed: int
     params: Mapping[str, Any] | None = None
+    repeat: int = 0
+    n_iterates: int = 1
     curve: str = ""
     at: float = 1.0
 
@@ -97,9 +102,9 @@ class Experiment:
         return next(cell.split for cell in self.cells if cell.split_name == MAIN)
 
     def of(self, method: str) -> list[tuple[Cell, dict[str, Any]]]:
-        """Cells of a method with their results."""
+        """Cells of a method with their results, without repeats."""
         pairs = zip(self.cells, self.results, strict=True)
-        return [(cell, result) for cell, result in pairs if cell.method.name == method]
+        return [(cell, result) for cell, result in pairs if cell.method.name == method and not cell.repeat]
 
 
 def class_splits(main: ClassSplit, n_random: int, seed: int) -> dict[str, ClassSplit]:
@@ -146,7 +151,8 @@ def run_experiment(
     search : bool, default=True
         False fits every method with its own parameters.
     repeats : int, default=1
-        Runs with different seeds, of the halvings and of the estimator.
+        Runs on the main split of methods that have a ``random_state``: the parameters stay those of the first run,
+        the seeds differ. Other methods run once.
     seed : int, default=0
         The same seed gives the same figures, whatever the number of jobs.
     plan : SearchPlan, optional
@@ -172,13 +178,20 @@ def run_experiment(
     if not runnable:
         raise ValueError(f"methods: none can run: {left_out}. Pass what they need.")
     params: dict[str, Any] | None = None if search else {}
-    cells = tuple(
-        Cell(method, name, split, str(data.backbone(method)), data.sources(method), seed + r, params)
+    cells = [
+        Cell(method, name, split, str(data.backbone(method)), data.sources(method), seed, params)
         for method in runnable
         for name, split in splits.items()
-        for r in range(check_count(repeats, "repeats"))
-    )
-    return Experiment(data, cells, tuple(run_cells(cells, data, plan, **options)), left_out, search, plan)
+    ]
+    results = run_cells(cells, data, plan, **options)
+    again = [
+        replace(cell, sources=(result["vectors"],), params=result["params"], seed=seed + r, repeat=r)
+        for cell, result in zip(cells, results, strict=True)
+        if cell.split_name == MAIN and _seeds(_make(cell, data, cell.sources[0]))
+        for r in range(1, check_count(repeats, "repeats"))
+    ]
+    results += run_cells(again, data, plan, **options) if again else []
+    return Experiment(data, (*cells, *again), tuple(results), left_out, search, plan)
 
 
 def run_cells(
@@ -214,7 +227,7 @@ def run_cells(
 
 
 def frame(cells: Sequence[Cell], results: Sequence[Mapping[str, Any]], data: ExperimentData) -> DataFrame:
-    """One row per cell and protocol: what was run, the test figures, the parameters, the certificate."""
+    """One row per cell, iterate and protocol: what was run, the test figures, the parameters, the certificate."""
     from pandas import DataFrame
 
     return DataFrame(
@@ -222,12 +235,14 @@ def frame(cells: Sequence[Cell], results: Sequence[Mapping[str, Any]], data: Exp
             "curve": cell.curve, "at": cell.at, "method": cell.method.name, "track": cell.method.track,
             "split": cell.split_name, "seed": cell.seed, "vectors": result["vectors"],
             "features": " + ".join(data.used(cell.method, cell.backbone)), "protocol": protocol,
-            **dict(zip(metrics.Summary._fields, result[protocol], strict=True)),
+            **dict(zip(metrics.Summary._fields, iterate[protocol], strict=True)),
             "parameters": ", ".join(f"{name} {value}" for name, value in sorted(result["params"].items())),
-            "settings": result["n_settings"], "held_out_miap": result["held_out"],
-            "objective": result["objective"], "lower_bound": result["lower_bound"],
+            "settings": len(result["searched"]), "held_out_miap": result["held_out"],
+            "held_out_error": result["held_out_error"], "iterate": number,
+            "objective": iterate["objective"], "lower_bound": iterate["lower_bound"],
         }
         for cell, result in zip(cells, results, strict=True)
+        for number, iterate in enumerate([*result["earlier"], result], start=1 - len(result["earlier"]))
         for protocol in PROTOCOLS
     )  # fmt: skip
 
@@ -236,56 +251,85 @@ def run_cell(cell: Cell, data: ExperimentData, plan: SearchPlan) -> dict[str, An
     """Choose on the seen labels alone, refit on all of them, test once on each protocol.
 
     On one thread, so that the bits do not depend on how many cells run at a time. The result has plain values:
-    ``params``, ``vectors``, the MiAP ``held_out`` of the chosen one of ``n_settings`` on held-out seen labels, the
-    `metrics.Summary` of each protocol, figures of each unseen label, ``objective`` and ``lower_bound``.
+    ``params``, ``vectors``, the MiAP ``held_out`` of the choice on held-out seen labels with its standard error,
+    all settings ``searched``, what `figures_of` says of the fit, and of its ``earlier`` iterates.
     """
     with parallel_config(backend="sequential", n_jobs=1), threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the result records the gap of the fit
         X = data.columns(cell.method, cell.backbone)
         train = training_view(X[data.is_train], data.Y[data.is_train], cell.split)
-        source, params, held_out, n_settings = cell.sources[0], dict(cell.params or {}), None, 0
+        choice: dict[str, Any] = {"held_out": None, "held_out_error": None, "searched": []}
+        choice |= {"vectors": cell.sources[0], "params": dict(cell.params or {})}
         if cell.params is None and cell.method.stages:
-            source, params, held_out, n_settings = _choose(cell, data, train, plan)
-        model = _make(cell, data, source).set_params(**params)
+            choice = _choose(cell, data, train, plan)
+        model = _make(cell, data, choice["vectors"]).set_params(**choice["params"])
         split = cell.split
-        space = data.vectors[source].select([data.labels[column] for column in sorted(split.seen + split.unseen)])
+        used = [data.labels[column] for column in sorted(split.seen + split.unseen)]
+        space = data.vectors[choice["vectors"]].select(used)
         seen, unseen = space.select(split.seen_names), space.select(split.unseen_names)
-        model.fit(train.X, train.Y, seen, unseen, _relations(cell, data, split.seen + split.unseen))
+        given = train.X, train.Y, seen, unseen, _relations(cell, data, split.seen + split.unseen)
         test = X[~data.is_train], data.Y[~data.is_train], split
         views = zero_shot_view(*test), generalized_view(*test)
-        scores = [model.decision_function(view.X, list(view.names)) for view in views]
-        summaries = [list(evaluate(part, view, TOP)) for part, view in zip(scores, views, strict=True)]
-        result = {
-            "params": params, "vectors": source, "held_out": held_out, "n_settings": n_settings,
-            **dict(zip(PROTOCOLS, summaries, strict=True)), "labels": _label_figures(scores[0], views[0]),
-            "objective": getattr(model, "objective_", None), "lower_bound": getattr(model, "lower_bound_", None),
-        }  # fmt: skip
+        *earlier, last = figures_of(iterates(model, cell.n_iterates, *given), views)
+        result = choice | last | {"earlier": earlier}
         plain: dict[str, Any] = json.loads(json.dumps(result, default=lambda value: value.item()))
         return plain
 
 
-def _choose(
-    cell: Cell, data: ExperimentData, train: View, plan: SearchPlan
-) -> tuple[str, dict[str, Any], float, int]:
-    """Choose source and parameters on the seen labels; also returns held-out score and number of settings."""
-    candidates: list[tuple[float, str, dict[str, Any]]] = []
-    n_settings = 0
+def iterates(model: Any, n: int, *given: Any) -> Iterator[ZeroShotTagger]:
+    """The model fitted to what is given; for n > 1 after each of the last n iterations that it may take."""
+    if n > 1 and hasattr(taep, "SOLVERS"):  # its alternations continue where the last fit stopped
+        yield model.set_params(max_iter=model.max_iter - n + 1).fit(*given)
+        model.set_params(warm_start=True, max_iter=1)
+        yield from (model.fit(*given) for _ in range(n - 1))
+        return
+    for earlier in range(n - 1, 0, -1):
+        # Fits with the same seed share their first iterations.
+        yield clone(model).set_params(max_iter=model.max_iter - earlier).fit(*given)
+    yield model.fit(*given)
+
+
+def figures_of(models: Iterable[ZeroShotTagger], views: Sequence[View]) -> list[dict[str, Any]]:
+    """For each model the `metrics.Summary` of each protocol, figures of unseen labels, objective and bound."""
+    found = []
+    for model in models:
+        scores = [model.decision_function(view.X, list(view.names)) for view in views]
+        summaries = [list(evaluate(part, view, TOP)) for part, view in zip(scores, views, strict=True)]
+        certificate = {name: getattr(model, f"{name}_", None) for name in ("objective", "lower_bound")}
+        labels = _label_figures(scores[0], views[0])
+        found.append({**dict(zip(PROTOCOLS, summaries, strict=True)), "labels": labels, **certificate})
+    return found
+
+
+def _choose(cell: Cell, data: ExperimentData, train: View, plan: SearchPlan) -> dict[str, Any]:
+    """Choose source and parameters on the seen labels: the first source, unless another is clearly better."""
+    finals: list[Setting] = []
+    searched: list[dict[str, Any]] = []
     for source in cell.sources:
         params: dict[str, Any] = {}
-        score = -np.inf
-        for grid in cell.method.stages:
+        for number, grid in enumerate(cell.method.stages, start=1):
+            # The default of a stage is the choice of the stage before it.
             model = _make(cell, data, source).set_params(**cell.method.in_search, **params)
             found = class_holdout_search(
                 model, grid, train.X, train.Y, data.vectors[source].select(train.names),
                 _relations(cell, data, cell.split.seen), n_splits=plan.halvings, max_images=plan.most_images,
                 random_state=cell.seed,
             )  # fmt: skip
-            params |= found.best_params
-            score = found.best_score
-            n_settings += len(found.table)
-        candidates.append((score, source, params))
-    score, source, params = max(candidates, key=lambda candidate: candidate[0])
-    return source, params, score, n_settings
+            params |= found.chosen.params
+            roles = {"default": found.default, "best": found.best, "chosen": found.chosen}
+            searched += [
+                {"vectors": source, "stage": number, "params": row.params, "held_out": row.mean,
+                 "held_out_error": row.std_error, **{role: row is other for role, other in roles.items()}}
+                for row in found.table
+            ]  # fmt: skip
+        finals.append(found.chosen._replace(params={"vectors": source, "params": params}))
+    chosen = choose(finals, finals[0]).chosen
+    return {**chosen.params, "held_out": chosen.mean, "held_out_error": chosen.std_error, "searched": searched}
+
+
+def _seeds(model: ZeroShotTagger) -> list[str]:
+    """Names of the parameters that are seeds."""
+    return [name for name in model.get_params() if name.rpartition("__")[-1] == "random_state"]
 
 
 def _make(cell: Cell, data: ExperimentData, source: str) -> ZeroShotTagger:
@@ -361,8 +405,8 @@ def _key(cell: Cell, data: ExperimentData, plan: SearchPlan, digests: Mapping[st
     search = None if cell.params is not None else [list(method.stages), dict(method.in_search), asdict(plan)]
     return digest(
         _code_digest(), [digests[name] for name in used], method.name, method.code, method.columns,
-        type(model).__name__, plain,
-        list(cell.split.seen), list(cell.split.unseen), list(cell.sources), cell.seed,
+        type(model).__name__, plain, list(cell.split.seen), list(cell.split.unseen), list(cell.sources), cell.seed,
+        cell.n_iterates,
         None if cell.params is None else dict(cell.params), search,
     )  # fmt: skip
 

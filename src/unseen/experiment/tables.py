@@ -13,15 +13,19 @@ from unseen.datasets.voc import VOC_CLASSES
 from unseen.evaluation.metrics import Summary
 from unseen.evaluation.protocol import alternating_split
 from unseen.experiment.runner import MAIN, PROTOCOLS, Experiment
-from unseen.experiment.studies import FACTORS, STRENGTHS
+from unseen.experiment.studies import BURN_IN, FACTORS, ITERATES, STRENGTHS
 from unseen.templates import Mark, Table
 from unseen.validation import counted
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-METRICS: Final = ("MiAP", "micro-F1", "macro-F1", "Hamming")
 FIELDS: Final = list(Summary._fields)
+# Columns of the data sets that the paper prints figures of, and of others.
+PAPERS: Final = {
+    "MiAP": "miap", "mAP": "map", "micro-F1": "micro_f1", "macro-F1": "macro_f1", "Hamming": "hamming"
+}  # fmt: skip
+OTHERS: Final = {"MiAP": "miap", "mAP": "map", "F1@3": "micro_f1", "F1@5": "f1_at_5"}
 TRACKS: Final = {"paper": "paper track", "open": "open track"}
 RIVALS: Final = ("ConSE", "LatEm-M", "DMP", "Fast0Tag")
 OPEN: Final = (
@@ -29,7 +33,6 @@ OPEN: Final = (
     "Do not compare them with the paper track."
 )
 TEST_IMAGES: Final = {"voc2007": 4952, "voc2012": 5823}  # VOC2012 is tested on its validation images
-_NOTE: Final = "In per cent; Hamming loss: lower is better."
 # Tables 1 and 2 of the paper: MiAP, micro-F1, macro-F1, Hamming loss.
 _PRINTED: Final = """
 zero-shot   voc2007 ConSE    49.98 30.80 27.57 28.12
@@ -62,8 +65,10 @@ generalized voc2012 TAEP-C   65.33 42.10 36.74 12.53
 generalized voc2012 TAEP-H   65.10 41.39 35.95 12.94
 """
 PRINTED: Final = {
-    (protocol, data_set, method): Summary(*(float(figure) / 100.0 for figure in figures))
-    for protocol, data_set, method, *figures in map(str.split, _PRINTED.strip().splitlines())
+    (protocol, data_set, method): Summary(
+        float(miap) / 100, np.nan, float(micro) / 100, float(macro) / 100, float(hamming) / 100, np.nan
+    )
+    for protocol, data_set, method, miap, micro, macro, hamming in map(str.split, _PRINTED.strip().splitlines())
 }
 
 
@@ -74,10 +79,20 @@ class Reproduction:
     experiment: Experiment
     rows: DataFrame
     strength: DataFrame
-    ranks: DataFrame
+    solvers: DataFrame
     command: str
     folder: Path
     seconds: float = 0.0
+
+    @property
+    def metrics(self) -> dict[str, str]:
+        """Columns of the tables, with the fields of `Summary` that they show."""
+        return PAPERS if self.experiment.data.name in TEST_IMAGES else OTHERS
+
+    @property
+    def note(self) -> str:
+        """What is said below a table of figures."""
+        return "In per cent" + ("; Hamming loss: lower is better." if "Hamming" in self.metrics else ".")
 
     def methods(self, track: str) -> list[str]:
         """Methods of a track that ran."""
@@ -94,6 +109,11 @@ class Reproduction:
         chosen = self.rows[(self.rows.protocol == protocol) & ((self.rows.split != MAIN) == random)]
         return chosen.groupby(["method", "split"], sort=False)[FIELDS].mean()
 
+    def spread(self, protocol: str) -> DataFrame:
+        """Standard deviation over the runs on the main split, by method; NaN for a single run."""
+        chosen = self.rows[(self.rows.protocol == protocol) & (self.rows.split == MAIN)]
+        return chosen.groupby("method", sort=False)[FIELDS].std()
+
     @property
     def n_random(self) -> int:
         """Number of random splits."""
@@ -108,8 +128,7 @@ class Interval(NamedTuple):
 
     def percent(self, sign: str = "") -> str:
         """Both in per cent; a dash for no value."""
-        mean = "-" if np.isnan(self.mean) else f"{100 * self.mean:{sign}.2f}"
-        return mean if np.isnan(self.half) else f"{mean} ± {100 * self.half:.2f}"
+        return percent(self.mean, self.half, sign)
 
 
 def interval(values: Any) -> Interval:
@@ -124,40 +143,36 @@ def interval(values: Any) -> Interval:
     return Interval(float(sample.mean()), float(half))
 
 
-def main_tables(result: Reproduction, *, compact: bool = False) -> list[Table]:
-    """Tables 1 and 2 by track, beside the printed figures; compact ones show only the difference from these."""
+def main_tables(result: Reproduction) -> list[Table]:
+    """Tables 1 and 2 by track; a row of the paper's figures follows each method that it prints."""
     return [
-        _main_table(result, protocol, track, compact)
-        for protocol in PROTOCOLS
-        for track in TRACKS
-        if result.methods(track)
+        _main_table(result, protocol, track) for protocol in PROTOCOLS for track in TRACKS if result.methods(track)
     ]
 
 
-def _main_table(result: Reproduction, protocol: str, track: str, compact: bool) -> Table:
-    methods = result.methods(track)
-    values = result.figures(protocol).droplevel("split").loc[methods].to_numpy()
-    paper = [result.printed(protocol, method) for method in methods]
-    beside = track == "paper" and any(paper)
-    more = () if not beside else ("+/-",) if compact else ("paper", "+/-")
-    shown = np.round(100 * values, 2) * [1, 1, 1, -1]
-    best = shown == shown.max(axis=0)
-    cells = []
+def _main_table(result: Reproduction, protocol: str, track: str) -> Table:
+    methods, fields = result.methods(track), list(result.metrics.values())
+    values = result.figures(protocol).droplevel("split").loc[methods, fields]
+    spread = result.spread(protocol).loc[methods, fields]
+    shown = np.round(100 * values, 2) * [-1 if field == "hamming" else 1 for field in fields]
+    best = (shown == shown.max()).to_numpy()
+    others = result.figures(protocol, random=True).miap
+    rows: list[list[str | Mark]] = []
     for i, method in enumerate(methods):
-        row: list[str | Mark] = [method]
-        for j, value in enumerate(values[i]):
-            row.append(Mark(percent(value), "strong") if best[i, j] else percent(value))
-            there = paper[i]
-            texts = {"paper": "-", "+/-": "-"}
-            if there is not None:
-                texts = {"paper": percent(there[j]), "+/-": f"{100 * (value - there[j]):+.2f}"}
-            row += [texts[name] for name in more]
-        cells.append(row)
-    n_repeats = result.rows.seed.nunique()
-    note = _NOTE + (f" Means over {n_repeats} repeats." if n_repeats > 1 else "") + " Bold: best of this run."
-    note += " '+/-': this run minus the printed figure." if beside else f" {OPEN}" if track == "open" else ""
-    columns = ("method", *(name for metric in METRICS for name in (metric, *more)))
-    return Table(f"Table {1 + PROTOCOLS.index(protocol)}: {protocol}, {TRACKS[track]}", columns, cells, note)
+        texts = [percent(*pair) for pair in zip(values.loc[method], spread.loc[method], strict=True)]
+        cells = [Mark(text, "strong") if top else text for text, top in zip(texts, best[i], strict=True)]
+        rows.append([method, *cells, *([interval(others[method]).percent()] if result.n_random else [])])
+        if track == "paper" and (printed := result.printed(protocol, method)) is not None:
+            papers = [percent(getattr(printed, field)) for field in fields]
+            rows.append([Mark("(printed)", "muted"), *papers, *(["-"] if result.n_random else [])])
+    note = f"{result.note} Bold: best of this run."
+    if spread.notna().any(axis=None):
+        note += " After ±: standard deviation over runs with other seeds and the same parameters."
+    if result.n_random:
+        note += " Last column: mean over the random splits and half of its 95 % interval."
+    more = (f"MiAP, {counted(result.n_random, 'random split')}",) if result.n_random else ()
+    title = f"Table {1 + PROTOCOLS.index(protocol)}: {protocol}, {TRACKS[track]}"
+    return Table(title, ("method", *result.metrics, *more), rows, note + f" {OPEN}" * (track == "open"))
 
 
 def split_tables(result: Reproduction) -> list[Table]:
@@ -167,13 +182,13 @@ def split_tables(result: Reproduction) -> list[Table]:
         figures = result.figures(protocol, random=True)
         for track, title in TRACKS.items():
             rows = [
-                (name, *(interval(figures.loc[name][field]).percent() for field in FIELDS))
+                (name, *(interval(figures.loc[name][field]).percent() for field in result.metrics.values()))
                 for name in result.methods(track)
             ]
             if rows:
-                note = f"{_NOTE} Mean over the splits and half of its 95 % interval (Student's t)."
+                note = f"{result.note} Mean over the splits and half of its 95 % interval (Student's t)."
                 head = f"{protocol.capitalize()}, {counted(n, 'random split')} of the classes, {title}"
-                tables.append(Table(head, ("method", *METRICS), rows, note))
+                tables.append(Table(head, ("method", *result.metrics), rows, note))
     return tables
 
 
@@ -182,14 +197,14 @@ def choice_table(result: Reproduction) -> Table:
     chosen = result.rows[result.rows.split == MAIN].drop_duplicates("method")
     rows = [
         (row.method, f"{row.features}, {row.vectors}", row.parameters or "defaults", str(row.settings),
-         percent(row.held_out_miap))
+         percent(row.held_out_miap, row.held_out_error))
         for row in chosen.itertuples()
     ]  # fmt: skip
     plan, note = result.experiment.plan, "Default parameters: nothing was searched."
     if result.experiment.searched:
         note = (
-            f"Chosen on the seen labels alone. Held-out MiAP: mean over the folds of {plan.halvings} halvings, at "
-            f"most {plan.most_images} training images per fold."
+            f"Chosen on the seen labels alone. Held-out MiAP: mean over {plan.halvings} halvings of these labels "
+            f"± its standard error, at most {plan.most_images} training images per fold."
         )
     columns = ("method", "features, label vectors", "parameters", "settings", "held-out MiAP")
     return Table("Parameters, main split", columns, rows, note)
@@ -216,23 +231,36 @@ def strength_table(result: Reproduction) -> Table:
     return Table("Figure 2: weaker regularisers", columns, rows, note)
 
 
-def rank_table(result: Reproduction) -> Table:
-    """Objective and MiAP over the rank, for both solvers."""
-    bounds = result.ranks.groupby("at").lower_bound.max()
-    wide = result.ranks.set_index(["at", "curve", "protocol"])
-    rows = []
-    for rank in bounds.index:
-        row = [f"{rank:g}", f"{bounds[rank]:,.1f}"]
-        for solver in ("convex", "alternating"):
-            part = wide.loc[rank].loc[solver]
-            row += [f"{part.objective.iloc[0]:,.1f}", *(percent(part.miap[protocol]) for protocol in PROTOCOLS)]
-        rows.append(row)
-    columns = ("rank", "lower bound", "convex", "ZSL", "GZSL", "alternation", "ZSL", "GZSL")
-    note = (
-        "Objective of each solver, then MiAP in per cent; TAEP, all else as on the main split. No projection has "
-        "an objective below the lower bound. Below full rank the alternation cycles and stops anywhere."
+def solver_figures(result: Reproduction) -> DataFrame:
+    """Means and standard deviations over the iterates tested, by rank and solver; best lower bound of the rank."""
+    wide = result.solvers.pivot_table(
+        index=["at", "curve", "iterate"], columns="protocol", values="miap", sort=False
+    ).join(result.solvers.groupby(["at", "curve", "iterate"], sort=False).objective.first())
+    found = wide.groupby(["at", "curve"], sort=False).agg(["mean", "std"])
+    found.columns = [f"{name} {what}" for name, what in found.columns]
+    bounds = result.solvers.groupby("at").lower_bound.max()
+    return found.assign(bound=bounds.loc[found.index.get_level_values("at")].to_numpy()).sort_index(
+        level="at", sort_remaining=False
     )
-    return Table("Rank, by the convex solver and by the paper's alternation", columns, rows, note)
+
+
+def solver_table(result: Reproduction) -> Table:
+    """Objective and MiAP of each solver, by rank."""
+    rows, last = [], None
+    for (rank, solver), row in solver_figures(result).iterrows():
+        spread = "" if np.isnan(row["objective std"]) else f" ± {row['objective std']:,.1f}"
+        above = percent(row["objective mean"] / row["bound"] - 1.0)
+        cells = [percent(row[f"{protocol} mean"], row[f"{protocol} std"]) for protocol in PROTOCOLS]
+        rows.append(["" if rank == last else f"{rank:g}", solver, f"{row['objective mean']:,.1f}{spread}", above,
+                     *cells])  # fmt: skip
+        last = rank
+    columns = ("rank", "solver", "objective", "above bound, %", "ZSL MiAP", "GZSL MiAP")
+    note = (
+        "TAEP; the rank is a share of the seen labels, all else as on the main split. 'Above bound': the excess "
+        "of the objective over a value that no projection of this rank can be below. The paper's alternation "
+        f"cycles below full rank: mean ± standard deviation over iterates {BURN_IN + 1} to {BURN_IN + ITERATES}."
+    )
+    return Table("Solver and rank", columns, rows, note)
 
 
 class Difference(NamedTuple):
@@ -304,6 +332,7 @@ def claims_table(result: Reproduction) -> Table:
     return Table("The paper's claims: differences in MiAP", columns, rows, note)
 
 
-def percent(value: float | None) -> str:
-    """A fraction in per cent; a dash for no value."""
-    return "-" if value is None or np.isnan(value) else f"{100 * value:.2f}"
+def percent(value: float | None, spread: float | None = None, sign: str = "") -> str:
+    """A fraction in per cent, with its spread if there is one; a dash for no value."""
+    text = "-" if value is None or np.isnan(value) else f"{100 * value:{sign}.2f}"
+    return text if spread is None or np.isnan(spread) else f"{text} ± {100 * spread:.2f}"

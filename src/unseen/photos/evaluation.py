@@ -40,9 +40,9 @@ class Evaluation(NamedTuple):
         rows = []
         for name, figures in self.summaries.items():
             n_labels = sizes.get(name, len(self.average_precision))
-            miap, *others = (f"{100 * value:.2f}" for value in figures)
-            rows.append((name, str(n_labels), miap, *(others if n_labels > TOP else ["-"] * len(others))))
-        columns = ("setting", "labels", "MiAP", "micro-F1", "macro-F1", "Hamming loss")
+            miap, precision, *others = (f"{100 * value:.2f}" for value in figures[:5])
+            rows.append((name, str(n_labels), miap, precision, *(others if n_labels > TOP else ["-"] * 3)))
+        columns = ("setting", "labels", "MiAP", "mAP", "micro-F1", "macro-F1", "Hamming loss")
         note = f"In per cent. F1 and Hamming loss use the {TOP} best tags per image; a low Hamming loss is good."
         per_label = [
             (name, "seen" if i < self.n_seen else "unseen", "-" if value != value else f"{100 * value:.1f}")

@@ -123,7 +123,7 @@ def train(
         grid = {prefix + name: values for name, values in GRID.items() if unseen or name != "gamma"}
         among_seen = None if R is None else R[: len(seen), : len(seen)]
         found = class_holdout_search(tagger, grid, X, data.annotations.Y, seen, among_seen, progress=progress)
-        tagger.set_params(**found.best_params)
+        tagger.set_params(**found.chosen.params)
     tagger.fit(X, data.annotations.Y, seen, others, R)
     rows = None if len(data.rows) == len(opened) else data.rows
     return Trained(PhotoTagger(tagger, network, vectors, training=features, training_rows=rows), data, found)
