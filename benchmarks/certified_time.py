@@ -34,7 +34,9 @@ ADAM_LIMIT = 10.0  # seconds, its evaluations not counted
 
 def ours(X, T, K, beta, tol):
     images = TrainingImages(Rows(X, row_scale(X, False)), T)
-    return solve_dual(images, LabelKernel(kernel_factor(K)), beta, SparseDuals(*T.shape), np.random.default_rng(0), tol=tol)
+    return solve_dual(
+        images, LabelKernel(kernel_factor(K)), beta, SparseDuals(*T.shape), np.random.default_rng(0), tol=tol
+    )
 
 
 def whole_dual(X, T, K, beta):

@@ -25,7 +25,9 @@ def measure(shape, beta: float, tol: float, rounds: int):
     def solve(n_threads: int):
         duals = SparseDuals(*T.shape)
         images = TrainingImages(Rows(X, row_scale(X, True), n_threads), T)
-        solution = solve_dual(images, LabelKernel(kernel_factor(K)), beta, duals, np.random.default_rng(0), tol=tol)
+        solution = solve_dual(
+            images, LabelKernel(kernel_factor(K)), beta, duals, np.random.default_rng(0), tol=tol
+        )
         answers[n_threads] = solution, duals.tocsr().toarray()
         return answers[n_threads]
 

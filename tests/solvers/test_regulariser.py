@@ -19,6 +19,13 @@ def test_transfer_term_is_the_printed_sum(n_seen, n_unseen):
     assert np.trace(U.T @ transfer_term(M, n_seen) @ U) == pytest.approx(printed)
 
 
+def test_transfer_term_by_sums_is_that_of_the_matrix_of_pairs():
+    C, Q = np.random.default_rng(3).standard_normal((9, 4)), np.zeros((9, 9))
+    Q[:5, 5:] = Q[5:, :5] = -0.5 / (5 * 4)
+    Q[5:, 5:] = (1.0 - np.eye(4)) / (4 * 3)
+    np.testing.assert_allclose(transfer_term(C, 5), 0.5 * C.T @ Q @ C, atol=1e-14)
+
+
 def test_laplacian_is_positive_semidefinite_and_ignores_unrelated_labels():
     R = np.random.default_rng(1).uniform(size=(6, 6))
     R = R + R.T

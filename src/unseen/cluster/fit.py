@@ -30,7 +30,16 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from unseen.cluster.score import current_client, is_dask, known_rows
-from unseen.solvers.dual import Ascent, DualProblem, DualSolution, LabelKernel, SparseDuals, TrainingImages, loss
+from unseen.solvers.dual import (
+    MAX_EPOCHS,
+    Ascent,
+    DualProblem,
+    DualSolution,
+    LabelKernel,
+    SparseDuals,
+    TrainingImages,
+    loss,
+)
 from unseen.solvers.rows import Floats, Rows, row_scale
 from unseen.validation import Annotations, Matrix, as_targets, axis_names, check_annotations, check_targets
 
@@ -38,7 +47,6 @@ Future = Any  # from distributed, an optional dependency
 
 CHECK_EVERY = 5  # rounds between exact gaps while the running estimate is above the tolerance
 CHECKPOINT_EVERY = 20
-MAX_ROUNDS = 1000
 FAN_IN = 8  # terms that one task adds
 
 
@@ -159,12 +167,12 @@ class ClusterDual(DualProblem):
         self._parts, self._beta, self._seed = parts, beta, int(rng.integers(2**32))
         self.replace(sp.csr_array((parts.shape[0], parts.n_seen)))
 
-    def solve(self, kernel: LabelKernel, tol: float) -> DualSolution:  # noqa: D102
+    def solve(self, kernel: LabelKernel, tol: float, max_epochs: int = MAX_EPOCHS) -> DualSolution:  # noqa: D102
         shared = self._one(LabelKernel, kernel.A)
         primal, dual, V = self._primal_and_dual(shared)
         trace = [(primal, dual)]
         row_tol, n_rounds, doubt, pace = 1e-3, 0, 1.0, 1.0
-        while primal - dual > tol * max(primal, self.least_scale) and n_rounds < MAX_ROUNDS:
+        while primal - dual > tol * max(primal, self.least_scale) and n_rounds < max_epochs:
             last_pace, pace = pace, 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * pace**2)))
             V, estimate = self._round(shared, V, (last_pace - 1.0) / pace, row_tol)
             n_rounds += 1

@@ -24,6 +24,7 @@ from unseen.solvers.sweep_kernels import RowProblems, SharedWork, abort, sweep_c
 from unseen.validation import Matrix
 
 FIRST_SLOTS = 16
+MAX_EPOCHS = 1000
 FIRST_FINISH = 10  # epochs before a second-order finish is considered
 MAX_FREE = 1500  # duals of a finish: beyond this, a dense system costs more than the passes it saves
 ROW_COST = 3e4  # flops that take as long as a visit of a row, without its products
@@ -151,7 +152,7 @@ class DualProblem(ABC):
     least_scale: float  # see `TrainingImages`
 
     @abstractmethod
-    def solve(self, kernel: LabelKernel, tol: float) -> DualSolution:
+    def solve(self, kernel: LabelKernel, tol: float, max_epochs: int = MAX_EPOCHS) -> DualSolution:
         """Maximise the dual for the label kernel from the current Psi, to a relative gap of ``tol``."""
 
     @abstractmethod
@@ -175,8 +176,9 @@ class LocalDual(DualProblem):
         self._images, self._beta, self._rng = images, beta, rng
         self._duals = SparseDuals(*images.T.shape)
 
-    def solve(self, kernel: LabelKernel, tol: float) -> DualSolution:  # noqa: D102
-        return solve_dual(self._images, kernel, self._beta, self._duals, self._rng, tol=tol)
+    def solve(self, kernel: LabelKernel, tol: float, max_epochs: int = MAX_EPOCHS) -> DualSolution:  # noqa: D102
+        rest = (self._beta, self._duals, self._rng)
+        return solve_dual(self._images, kernel, *rest, tol=tol, max_epochs=max_epochs)
 
     def moments(self, C: Matrix | None = None) -> tuple[float, Matrix]:  # noqa: D102
         psi = self._duals.tocsr()
@@ -197,7 +199,7 @@ def solve_dual(
     rng: np.random.Generator,
     *,
     tol: float = 1e-3,
-    max_epochs: int = 1000,
+    max_epochs: int = MAX_EPOCHS,
 ) -> DualSolution:
     """Maximise the dual for one label kernel by block-coordinate ascent, from the given duals (in place).
 

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unseen.solvers import fantope
-from unseen.solvers.dual import DualProblem, DualSolution, LabelKernel
+from unseen.solvers.dual import MAX_EPOCHS, DualProblem, DualSolution, LabelKernel
 from unseen.validation import Matrix
 
 Progress = Callable[[int, float, float], None]  # iteration, objective, lower bound
@@ -81,8 +81,8 @@ class ProjectionFit:
 class _Oracle:
     """Evaluates g with warm duals, and keeps the best lower bound that any plane has given."""
 
-    def __init__(self, problem: ProjectionProblem, duals: DualProblem) -> None:
-        self.problem, self.duals = problem, duals
+    def __init__(self, problem: ProjectionProblem, duals: DualProblem, max_epochs: int = MAX_EPOCHS) -> None:
+        self.problem, self.duals, self._max_epochs = problem, duals, max_epochs
         self.n_epochs = 0
         self.lower_bound = -np.inf
         self._inner: DualSolution
@@ -91,7 +91,7 @@ class _Oracle:
     def __call__(self, P: Matrix, tol: float) -> tuple[float, fantope.Point]:
         """Return the objective at P, at most ``tol * scale`` above g(P), and the Psi found."""
         problem = self.problem
-        self._inner = self.duals.solve(problem.label_kernel(P), tol * self._inner_scale)
+        self._inner = self.duals.solve(problem.label_kernel(P), tol * self._inner_scale, self._max_epochs)
         self.n_epochs += self._inner.n_epochs
         objective = self._inner.primal + float(np.vdot(P, problem.B))
         self._inner_scale = self.scale(objective) / max(self._inner.primal, self.duals.least_scale)
@@ -154,7 +154,7 @@ def solve_convex(
     """
     oracle = _Oracle(problem, duals)
     centre = oracle.begin(start)
-    inner_tol = LOOSEST_INNER_TOL
+    inner_tol = LOOSEST_INNER_TOL if start is None else min(LOOSEST_INNER_TOL, 0.5 * tol)
     objective, point = oracle(centre, inner_tol)
     stay = STAY_COLD if start is None else STAY_WARM
     weight = stay * float(np.linalg.norm(point.plane(problem.B)[1])) / np.sqrt(problem.rank) or 1.0
@@ -199,17 +199,29 @@ def solve_convex(
 
 
 def solve_alternating(
-    problem: ProjectionProblem, duals: DualProblem, *, tol: float, max_iter: int, progress: Progress | None = None
+    problem: ProjectionProblem,
+    duals: DualProblem,
+    *,
+    tol: float,
+    max_iter: int,
+    max_epochs: int = MAX_EPOCHS,
+    progress: Progress | None = None,
+    start: Start | None = None,
 ) -> ProjectionFit:
     """Run the paper's algorithm: solve for Psi, set U to the top-r eigenvectors of S(Psi), and repeat.
 
-    U and Psi start at zero. Step two is the Frank-Wolfe oracle of g taken with step one, so below full rank
-    the objective cycles instead of falling; ``trace`` shows it. Stops when the objective is certified to
-    ``tol`` or after ``max_iter`` iterations, at the last iterate, as printed.
+    U and Psi start at zero, or continue from the Psi of an earlier run. The text can be read in two ways: Psi is
+    solved for to the end, or gets one sweep per update of U (``max_epochs=1``). Step two is the Frank-Wolfe oracle
+    of g taken with step one, so below full rank the objective cycles instead of falling; ``trace`` shows it. Stops
+    when the objective is certified to ``tol`` or after ``max_iter`` iterations, at the last iterate, as printed.
     """
-    oracle = _Oracle(problem, duals)
+    oracle = _Oracle(problem, duals, max_epochs)
     P = np.zeros_like(problem.B)
-    objective, point = oracle(P, 0.1 * tol)
+    if start is None:
+        objective, point = oracle(P, 0.1 * tol)
+    else:
+        duals.replace(start.psi)
+        point = problem.point(duals)
     trace: list[float] = []
     while len(trace) < max_iter:
         U = fantope.top_eigenvectors(point.plane(problem.B)[1], problem.rank, problem.null)
