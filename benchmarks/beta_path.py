@@ -3,7 +3,7 @@
     python -m benchmarks.beta_path [--data DIR] [--rank 5]
 
 With ``--data`` on PASCAL VOC2007 (see `benchmarks.voc2007`), without it on simulated scenes. Every fit is
-certified to the same tolerance; seconds are those of the processor; "one fit" is a cold fit at the last beta of the path, the slowest of the ten.
+certified to the same tolerance; "one fit" is a cold fit at the last beta of the path, the slowest of the ten.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_limits
 
 from benchmarks._timing import arguments, learnable, show, write_json
-from unseen.cluster.fit import ClusterDual, LabelKernel, advance, ascend, spread, start_round
+from unseen.cluster.fit import ClusterDual, advance, ascend, spread, start_round
 from unseen.solvers.dual import LabelKernel, SparseDuals, TrainingImages, kernel_factor, solve_dual
 from unseen.solvers.rows import Rows, row_scale
 

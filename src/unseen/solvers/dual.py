@@ -28,7 +28,7 @@ MAX_EPOCHS = 1000
 FIRST_FINISH = 10  # epochs before a second-order finish is considered
 MAX_FREE = 1500  # duals of a finish: beyond this, a dense system costs more than the passes it saves
 ROW_COST = 3e4  # flops that take as long as a visit of a row, without its products
-FINISH_COST = 3.0  # flops of a finish by the cube of its duals
+FINISH_COST = 1.0  # flops of a finish by the cube of its duals
 MAX_ROUNDS = 10  # of a finish: each adds the duals that its last solution violates
 FIRST_ROW_TOL = 1e-2  # row tolerance in the first pass; later a tenth of the mean share of the gap
 CHECK_EVERY = 10  # epochs between exact gaps while the running estimate is above the tolerance
@@ -46,7 +46,7 @@ class LabelKernel:
 
     @classmethod
     def thin(cls, A: Matrix) -> LabelKernel:
-        """The kernel ``A A'``, with a thinner factor if there is one (not sought for more than `MOST_DENSE` labels)."""
+        """The kernel ``A A'``, with up to `MOST_DENSE` labels by the thinnest factor that it has."""
         return cls(A if len(A) > MOST_DENSE else kernel_factor(A @ A.T))
 
     @cached_property

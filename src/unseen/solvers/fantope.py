@@ -83,8 +83,8 @@ def _plane(gain: float, N: Matrix, B: Matrix) -> Plane:
 class Bundle:
     """A model from below of ``g(P) = max over Psi of gain - 1/2 tr(R' [P, 0; 0, 1] R) + <B, P>``, by a few Psi.
 
-    Every Psi gives a plane. A mixture of them is a Psi too, whose plane lies above the mixture of their planes: the
-    model is the highest plane of all mixtures. ``mix`` is the mixture of the last proximal step.
+    Every Psi gives a plane. A mixture of them is a Psi too, and its plane lies above the mixture of their planes:
+    the model is the highest plane of all mixtures. ``mix`` is the mixture of the last proximal step.
     """
 
     def __init__(self, B: Matrix, rank: int, null: int) -> None:
@@ -95,7 +95,7 @@ class Bundle:
         self._grams = np.empty((0, 0, k, k))
 
     def add(self, point: Point) -> None:
-        """Add a Psi of weight zero; drop those without weight, and merge the two lightest if there are too many."""
+        """Add a Psi of weight zero; drop those without weight, and merge the two lightest if they are too many."""
         active = np.flatnonzero(self.mix > 1e-9)
         if len(active) >= self._most:
             a, b = active[np.argsort(self.mix[active], kind="stable")[:2]]

@@ -6,6 +6,8 @@ still finds *which* duals may be non-zero: those it has raised, and those that t
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
@@ -17,50 +19,46 @@ TO_BOUNDARY = 0.995  # share of the longest feasible step that is taken
 
 
 def solve_on_working_set(H: Matrix, side: NDArray[np.intp], caps: Matrix, tol: float) -> Matrix:
-    """Minimise ``1/2 u'Hu - sum u`` over ``u >= 0`` with sums of at most ``caps`` on every side, to a gap of ``tol``.
+    """Minimise ``1/2 u'Hu - sum u`` over ``u >= 0`` with sums of at most ``caps`` on the sides.
 
-    Every iterate is feasible, for this problem and for its dual: ``xi`` are the losses of the sides, ``y = Hu + xi -
-    1`` the slacks of the margins, ``e`` what is left of the caps, and ``u'y + e'xi`` is the duality gap. Steps are
-    Mehrotra's: predict, choose the target, correct.
+    To a duality gap of ``tol``. Every iterate is feasible, here and in the dual problem: ``xi`` are the losses of
+    the sides, ``y = Hu - 1 + xi`` the slacks of the margins, ``e`` what is left of the caps, and ``u'y + e'xi`` is
+    the gap. Steps are Mehrotra's: predict, choose the target, correct.
     """
-    u = 0.5 * caps[side] / np.bincount(side, minlength=len(caps))[side]
-    e = 0.5 * caps
-    margins = H @ u - 1.0
-    xi = np.ones(len(caps))
+    u, e = 0.5 * caps[side] / np.bincount(side)[side], 0.5 * caps
+    margins, xi = H @ u - 1.0, np.ones(len(caps))
     np.maximum.at(xi, side, 1.0 - margins)
     y = margins + xi[side]
-    n = len(u) + len(e)
+    is_together = side[:, None] == side
     for _ in range(MAX_STEPS):
         gap = float(u @ y + e @ xi)
         if gap <= tol:
             few = _without_small(u, y, e, xi, side)
             if _gap(few, H, side, caps) <= tol:
                 return few
-        share = xi / e
-        system = H + np.where(side[:, None] == side, share[side], 0.0)
+        system = H + is_together * (xi / e)[side]
         system.flat[:: len(u) + 1] += y / u
         try:
             factor = scipy.linalg.cho_factor(system, overwrite_a=True, check_finite=False)
         except np.linalg.LinAlgError:
             break
 
-        def direction(pull_u: Matrix, pull_e: Matrix, factor=factor, share=share):
-            """Newton step to ``u y + pull_u`` and ``e xi + pull_e`` of zero."""
-            right = -(pull_u + u * y) / u + ((pull_e + e * xi) / e)[side]
-            du = scipy.linalg.cho_solve(factor, right, check_finite=False)
-            de = -np.bincount(side, du, minlength=len(caps))
-            dxi = -(pull_e + e * xi) / e - share * de
+        def step(
+            of_u: Matrix, of_e: Matrix, factor: Any = factor, u: Matrix = u, e: Matrix = e, xi: Matrix = xi
+        ) -> tuple[Matrix, ...]:
+            """Newton step that changes the products ``u y`` and ``e xi`` by these amounts, to first order."""
+            du: Matrix = scipy.linalg.cho_solve(factor, of_u / u - (of_e / e)[side], check_finite=False)
+            de: Matrix = -np.bincount(side, du).astype(float)
+            dxi = (of_e - xi * de) / e
             return du, H @ du + dxi[side], de, dxi
 
-        du, dy, de, dxi = direction(0.0, 0.0)
-        primal, dual = _longest((u, du), (e, de)), _longest((y, dy), (xi, dxi))
-        after = float((u + primal * du) @ (y + dual * dy) + (e + primal * de) @ (xi + dual * dxi))
-        target = gap / n * (after / gap) ** 3
-        du, dy, de, dxi = direction(du * dy - target, de * dxi - target)
-        primal, dual = TO_BOUNDARY * _longest((u, du), (e, de)), TO_BOUNDARY * _longest((y, dy), (xi, dxi))
-        length = min(primal, dual, 1.0)
-        u, e = u + length * du, e + length * de
-        y, xi = y + length * dy, xi + length * dxi
+        du, dy, de, dxi = step(-u * y, -e * xi)
+        length = _longest((u, du), (e, de), (y, dy), (xi, dxi))
+        left = float((u + length * du) @ (y + length * dy) + (e + length * de) @ (xi + length * dxi)) / gap
+        target = gap * left**3 / (len(u) + len(e))
+        du, dy, de, dxi = step(target - u * y - du * dy, target - e * xi - de * dxi)
+        length = min(TO_BOUNDARY * _longest((u, du), (e, de), (y, dy), (xi, dxi)), 1.0)
+        u, e, y, xi = u + length * du, e + length * de, y + length * dy, xi + length * dxi
     return u
 
 
