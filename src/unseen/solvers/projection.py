@@ -85,6 +85,7 @@ class _Oracle:
         self.problem, self.duals, self._max_epochs = problem, duals, max_epochs
         self.n_epochs = 0
         self.lower_bound = -np.inf
+        self.first: list[fantope.Point] = []  # Psi of the start
         self._inner: DualSolution
         self._inner_scale = 1.0  # `scale` as a share of what the gaps of inner problems are relative to
 
@@ -120,7 +121,9 @@ class _Oracle:
         point = self.problem.point(self.duals)
         height, S = point.plane(self.problem.B)
         energy = 2.0 * (point.gain - height + float(np.vdot(S + self.problem.B, P)))
-        self.duals.replace(start.psi * min(1.0, point.gain / energy if energy > 0.0 else 1.0))
+        length = min(1.0, point.gain / energy if energy > 0.0 else 1.0)
+        self.duals.replace(start.psi * length)
+        self.first = [fantope.Point(length * point.gain, length * point.R)]
         return P
 
     def scale(self, objective: float) -> float:
@@ -159,7 +162,8 @@ def solve_convex(
     stay = STAY_COLD if start is None else STAY_WARM
     weight = stay * float(np.linalg.norm(point.plane(problem.B)[1])) / np.sqrt(problem.rank) or 1.0
     bundle, failures = fantope.Bundle(problem.B, problem.rank, problem.null), 0
-    bundle.add(point)
+    for known in (*oracle.first, point):
+        bundle.add(known)
     trace = [objective]
     n_iter = 1
     while oracle.relative_gap(objective) > 0.9 * tol and n_iter < max_iter:
