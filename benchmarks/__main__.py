@@ -82,6 +82,13 @@ BENCHMARKS = (
               lambda rows: "; ".join(filter(None, (ratios(rows, "solver"), ratios(rows, "whole dual by"))))),
     Benchmark("beta_path", "ten values of beta with warm starts, against one fit", "at most 3x",
               lambda rows: f"{rows[0]['warm / one']:.2f}x"),
+    Benchmark("iterations", "iterations over P on VOC2007, 72 settings", "at most 60",
+              lambda rows: f"at most {max(row['iterations'] for row in rows)}, "
+                           f"{np.mean([row['iterations'] for row in rows]):.1f} on average", data="needs"),
+    Benchmark("small_beta", "passes by coordinate ascent alone, against those with the finish", "at least 10x",
+              lambda rows: spread(rows, "ratio of passes") + "x", data="ignores"),
+    Benchmark("many_labels", "50 images, 10,000 seen and 10,000 unseen labels", "30 s, 1 GB",
+              lambda rows: f"{rows[-1]['seconds']:.0f} s, {rows[-1]['peak GB']:.2f} GB", data="ignores"),
     Benchmark("search_time", "the class-holdout search of TAEP", "minutes",
               lambda rows: f"{rows[0]['fits']} fits in {rows[0]['search s']:.0f} s"),
     Benchmark("convex_or_alternating", "convex solver and the paper's alternation", "-",

@@ -24,7 +24,7 @@ from benchmarks._timing import arguments, by_turns, learnable, show, write_json
 from benchmarks.row_solvers import with_daqp, with_quadprog
 from benchmarks.voc2007 import read_voc2007
 from unseen.evaluation.protocol import alternating_split, training_view
-from unseen.solvers.dual import SparseDuals, TrainingImages, kernel_factor, solve_dual
+from unseen.solvers.dual import LabelKernel, SparseDuals, TrainingImages, kernel_factor, solve_dual
 from unseen.solvers.rows import Rows, row_scale
 
 LEARNING_RATES = (0.01, 0.03, 0.1)
@@ -34,7 +34,9 @@ ADAM_LIMIT = 10.0  # seconds, its evaluations not counted
 
 def ours(X, T, K, beta, tol):
     images = TrainingImages(Rows(X, row_scale(X, False)), T)
-    return solve_dual(images, K, beta, SparseDuals(*T.shape), np.random.default_rng(0), tol=tol)
+    return solve_dual(
+        images, LabelKernel(kernel_factor(K)), beta, SparseDuals(*T.shape), np.random.default_rng(0), tol=tol
+    )
 
 
 def whole_dual(X, T, K, beta):

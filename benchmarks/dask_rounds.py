@@ -17,8 +17,8 @@ from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_limits
 
 from benchmarks._timing import arguments, learnable, show, write_json
-from unseen.cluster.fit import ClusterDual, LabelKernel, advance, ascend, spread, start_round
-from unseen.solvers.dual import SparseDuals, TrainingImages, kernel_factor, solve_dual
+from unseen.cluster.fit import ClusterDual, advance, ascend, spread, start_round
+from unseen.solvers.dual import LabelKernel, SparseDuals, TrainingImages, kernel_factor, solve_dual
 from unseen.solvers.rows import Rows, row_scale
 
 SHAPE = (8_000, 512, 50, 25)  # images, features, seen labels, rank
@@ -36,7 +36,7 @@ def received(dask_worker):
 def local(X, T, K, tol: float):
     duals, images = SparseDuals(*T.shape), TrainingImages(Rows(X, row_scale(X, True)), T)
     start = time.perf_counter()
-    solution = solve_dual(images, K, BETA, duals, np.random.default_rng(0), tol=tol)
+    solution = solve_dual(images, LabelKernel(kernel_factor(K)), BETA, duals, np.random.default_rng(0), tol=tol)
     return solution, time.perf_counter() - start
 
 

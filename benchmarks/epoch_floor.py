@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks._timing import arguments, by_turns, learnable, show, write_json
-from unseen.solvers.dual import Ascent, SparseDuals, TrainingImages, kernel_factor
+from unseen.solvers.dual import Ascent, LabelKernel, SparseDuals, TrainingImages, kernel_factor
 from unseen.solvers.rows import Rows, row_scale
 
 SHAPES = ((5011, 4096, 10, 10), (20_000, 2048, 100, 50))  # images, features, seen labels, rank
@@ -23,7 +23,7 @@ SHAPES = ((5011, 4096, 10, 10), (20_000, 2048, 100, 50))  # images, features, se
 def measure(shape, beta: float, rounds: int):
     X, T, K = learnable(*shape)
     images, rng = TrainingImages(Rows(X, row_scale(X, True)), T), np.random.default_rng(0)
-    problems = images.row_problems(kernel_factor(K), K, beta)
+    problems = images.row_problems(LabelKernel(kernel_factor(K)), beta)
     V = np.zeros((shape[1], problems.A.shape[1]), dtype=X.dtype)
     ascent = Ascent(images.rows, problems, SparseDuals(*T.shape))
     ascent.visit_all(V, rng, 1e-3)  # the first pass, from nothing, is unlike the others

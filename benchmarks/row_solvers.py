@@ -38,7 +38,7 @@ def random_row(n_labels: int, is_capped: bool, seed: int = 0):
 def solve_alone(K, h, t, s):
     """One row from nothing, with work arrays of its own: a sweep makes them once for many rows."""
     v, scores = np.zeros(len(t)), s.copy()
-    solve_row(K, h, t, scores, v, 1e-9, STEPS, True)
+    solve_row(K, h, t, scores, v, 1e-9, STEPS, False)
     return v
 
 

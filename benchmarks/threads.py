@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks._timing import arguments, by_turns, learnable, show, write_json
-from unseen.solvers.dual import SparseDuals, TrainingImages, solve_dual
+from unseen.solvers.dual import LabelKernel, SparseDuals, TrainingImages, kernel_factor, solve_dual
 from unseen.solvers.rows import Rows, row_scale
 
 SHAPES = ((5011, 4096, 10, 10), (20_000, 2048, 100, 50))  # images, features, seen labels, rank
@@ -25,7 +25,9 @@ def measure(shape, beta: float, tol: float, rounds: int):
     def solve(n_threads: int):
         duals = SparseDuals(*T.shape)
         images = TrainingImages(Rows(X, row_scale(X, True), n_threads), T)
-        solution = solve_dual(images, K, beta, duals, np.random.default_rng(0), tol=tol)
+        solution = solve_dual(
+            images, LabelKernel(kernel_factor(K)), beta, duals, np.random.default_rng(0), tol=tol
+        )
         answers[n_threads] = solution, duals.tocsr().toarray()
         return answers[n_threads]
 

@@ -82,6 +82,20 @@ class TestObjective:
         with pytest.warns(ConvergenceWarning, match="max_iter"):
             fit(training, scenes, rank=2, max_iter=1, tol=1e-6)
 
+    @pytest.mark.parametrize("solver", ["alternating", "alternating-sweep"])
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    def test_a_warm_start_continues_the_alternation(self, scenes, training, solver):
+        options = {"rank": 4, "beta": 1.0, "solver": solver}
+        whole = fit(training, scenes, max_iter=4, **options)
+        model, trace = TAEP(**options, max_iter=1, warm_start=True), []
+        for _ in range(4):
+            model.fit(training.X, training.Y, scenes.seen_labels, scenes.unseen_labels)
+            trace.append(model.objective_)
+        # Images are visited in another order, so only the objectives are near.
+        np.testing.assert_allclose(trace, whole.objective_trace_, rtol=0.1)
+        if solver == "alternating-sweep":
+            assert (model.n_epochs_, whole.n_epochs_) == (1, 5)
+
     def test_scale_free_weights_do_not_depend_on_the_number_of_images(self, scenes, training):
         """Every image twice and beta doubled: the same problem and projection; not in the paper's form."""
         X, Y = np.vstack([training.X] * 2), np.vstack([training.Y] * 2)

@@ -19,6 +19,8 @@ from unseen.explanation import Explanation, Part
 from unseen.solvers.rows import Rows, is_mapped_matrix, read_chunks, row_scale
 from unseen.validation import Annotations, Matrix, check_choice, check_count, check_generator, check_number
 
+SOLVERS = ("convex", "rounded", "alternating", "alternating-sweep")
+
 
 class TAEP(ZeroShotTagger):
     r"""Transfer-aware max-margin label embedding projection.
@@ -42,10 +44,11 @@ class TAEP(ZeroShotTagger):
         Weight of |V|^2; the losses are summed over the images, as in the paper.
     gamma, lam : float, default=0.1
         Weights of H and A. They act only if there are unseen labels or relations, respectively.
-    solver : {"convex", "rounded", "alternating"}, default="convex"
+    solver : {"convex", "rounded", "alternating", "alternating-sweep"}, default="convex"
         "convex" minimises over the convex hull of the projectors, the Fantope {0 <= P <= I, tr P = r}, to the
         global optimum. "rounded" then takes the top-r eigenvectors of P, a point of the paper's own problem.
-        "alternating" is the paper's algorithm, for comparison; it cycles when r is below full rank.
+        "alternating" is the paper's algorithm, for comparison; it cycles when r is below full rank. It solves
+        for the duals to the end before each update of U; "alternating-sweep" gives them one pass over the images.
     scaling : {"scale-free", "paper"}, default="scale-free"
         "paper" uses gamma and lam as printed, where a loss summed over n images outweighs them.
         "scale-free" scales both terms so that, over all projections, each ranges within [-gamma, gamma] (and
@@ -73,7 +76,8 @@ class TAEP(ZeroShotTagger):
         With Dask: images per part, a thread's unit of work. More parts run in parallel but need more rounds.
     warm_start : bool, default=False
         Start from the projection and duals of the last fit, if it had as many images, labels and dimensions:
-        for a path over beta, gamma or lam. The certificate does not depend on the start. Not for "alternating".
+        for a path over beta, gamma or lam. The certificate does not depend on the start. The alternations continue
+        where the last fit stopped: with ``max_iter=1`` each call of `fit` is one iteration.
     verbose : int, default=0
         1 prints one line per iteration.
 
@@ -125,7 +129,7 @@ class TAEP(ZeroShotTagger):
         gamma: float = 0.1,
         lam: float = 0.1,
         *,
-        solver: Literal["convex", "rounded", "alternating"] = "convex",
+        solver: Literal["convex", "rounded", "alternating", "alternating-sweep"] = "convex",
         scaling: Literal["scale-free", "paper"] = "scale-free",
         normalize: bool = True,
         center: bool = True,
@@ -270,17 +274,19 @@ class TAEP(ZeroShotTagger):
     def _solve(self, task: Any, basis: Matrix, duals: Any, n_images: int) -> Any:
         from unseen.solvers.projection import Start, round_to_rank, solve_alternating, solve_convex
 
-        solver = check_choice(self.solver, "solver", ("convex", "rounded", "alternating"))
+        solver = check_choice(self.solver, "solver", SOLVERS)
         tol, max_iter = check_number(self.tol, "tol", strict=True), check_count(self.max_iter, "max_iter")
-        progress, start = _report if self.verbose else None, None
-        if solver == "alternating":
-            return solve_alternating(task, duals, tol=tol, max_iter=max_iter, progress=progress)
+        options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "progress": _report if self.verbose else None}
         earlier = getattr(self, "duals_", None) if self.warm_start else None
         shape = (n_images, len(task.C))
         if earlier is not None and earlier.shape == shape and len(basis) == len(self.projection_):
             root = basis.T @ self.projection_
-            start = Start(root @ root.T, earlier)
-        fit = solve_convex(task, duals, start=start, tol=tol, max_iter=max_iter, progress=progress)
+            options["start"] = Start(root @ root.T, earlier)
+        if solver == "alternating":
+            return solve_alternating(task, duals, **options)
+        if solver == "alternating-sweep":
+            return solve_alternating(task, duals, max_epochs=1, **options)
+        fit = solve_convex(task, duals, **options)
         return round_to_rank(task, fit, tol=tol) if solver == "rounded" else fit
 
     def _check_data(self, X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Annotations, Matrix | None]:

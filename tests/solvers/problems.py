@@ -37,8 +37,8 @@ def start(images, problem, seed=0):
 def solve_at(problem, images, P, *, tol, duals=None, max_epochs=20_000):
     """Solution and duals for one projection."""
     duals, rng = duals or SparseDuals(*images.T.shape), np.random.default_rng(0)
-    K = problem.label_kernel(P)
-    return solve_dual(images, K, problem.beta, duals, rng, tol=tol, max_epochs=max_epochs), duals
+    kernel = problem.label_kernel(P)
+    return solve_dual(images, kernel, problem.beta, duals, rng, tol=tol, max_epochs=max_epochs), duals
 
 
 def certified_alike(model, reference):
@@ -68,7 +68,7 @@ def _losses(scores, images):
 
 def optimum_at(problem, images, P):
     """Optimal value of the primal for one projection."""
-    X, A = images.rows.X, np.linalg.cholesky(problem.label_kernel(P) + 1e-13 * np.eye(len(problem.C)))
+    X, A = images.rows.X, np.linalg.cholesky(problem.label_kernel(P).K + 1e-13 * np.eye(len(problem.C)))
     V = cp.Variable((X.shape[1], A.shape[1]))
     cost = _losses(X @ V @ A.T, images) + 0.5 * problem.beta * cp.sum_squares(V)
     return cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL)

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from tests.solvers.problems import as_images, assert_feasible, optimum_at, random_problem, solve_at
 
 from unseen.solvers import dual
-from unseen.solvers.dual import SparseDuals, kernel_factor, solve_dual
+from unseen.solvers.dual import LabelKernel, SparseDuals, kernel_factor, solve_dual
 
 I4 = np.eye(4)
 
@@ -79,8 +79,8 @@ def solve_in_threads(n_threads, is_alike):
     scores = X @ rng.standard_normal((30, 12)) + rng.standard_normal((3000, 12))
     X = 1.0 + 1e-3 * X if is_alike else X
     images = as_images(X, np.where(scores > 1.5, 1, -1).astype(np.int8), normalize=True, n_threads=n_threads)
-    duals, K = SparseDuals(3000, 12), 0.5 * np.eye(12) + 1.0
-    return solve_dual(images, K, 5.0, duals, rng, tol=1e-3, max_epochs=300), duals.tocsr().toarray()
+    duals, kernel = SparseDuals(3000, 12), LabelKernel(kernel_factor(0.5 * np.eye(12) + 1.0))
+    return solve_dual(images, kernel, 5.0, duals, rng, tol=1e-3, max_epochs=300), duals.tocsr().toarray()
 
 
 @pytest.mark.parametrize("is_alike", [False, True])

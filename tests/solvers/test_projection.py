@@ -1,10 +1,13 @@
 """Learning the projection: the global optimum with its certificate, and the alternation that cycles."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.solvers.problems import optimum_over_projections, random_problem, solve_at, start
 
-from unseen.solvers.projection import round_to_rank, solve_alternating, solve_convex
+from unseen.solvers import dual
+from unseen.solvers.projection import Start, round_to_rank, solve_alternating, solve_convex
 
 
 def objective_of(problem, images, P, tol=1e-6):
@@ -37,6 +40,34 @@ def test_objective_never_rises_and_the_bound_holds_for_every_projection(regulari
         assert fit.lower_bound <= objective_of(problem, images, U @ U.T, tol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("seed", "shape"),
+    [*((seed, {"n": 40, "d": 8, "n_seen": 5, "n_dims": 6, "rank": 1}) for seed in (0, 3, 8)),
+     (18, {"n": 60, "d": 12, "n_seen": 6, "n_dims": 7, "rank": 1}),
+     (21, {"n": 60, "d": 12, "n_seen": 6, "n_dims": 7, "rank": 2}),
+     (10, {"n": 60, "d": 12, "n_seen": 6, "n_dims": 7, "rank": 2})],
+)  # fmt: skip
+def test_low_ranks_certify_to_many_digits(seed, shape):
+    problem, images = random_problem(seed, **shape, beta=1.0)
+    fit = solve_convex(problem, start(images, problem), tol=1e-5, max_iter=200)
+    assert fit.relative_gap <= 1e-5
+    assert fit.n_iter <= 100
+    assert np.all(np.diff(fit.trace) <= 1e-12 * np.abs(fit.trace[:-1]))
+    optimum = optimum_over_projections(problem, images)
+    assert fit.lower_bound <= optimum * (1 + 1e-6) <= fit.objective * (1 + 2e-6)
+
+
+def test_many_labels_have_no_kernel_and_the_same_optimum(monkeypatch):
+    problem, images = random_problem(5, n=40, d=6, n_seen=40, n_dims=4, rank=2, beta=1.0)
+    dense = solve_convex(problem, start(images, problem), tol=1e-4, max_iter=100)
+    monkeypatch.setattr(dual, "MOST_DENSE", 30)
+    monkeypatch.setattr(dual.LabelKernel, "K", property(lambda _: pytest.fail("K was formed")))
+    by_factor = solve_convex(problem, start(images, problem), tol=1e-4, max_iter=100)
+    assert by_factor.relative_gap <= 1e-4
+    assert by_factor.lower_bound <= dense.objective
+    assert dense.lower_bound <= by_factor.objective
+
+
 def test_alternation_cycles_below_full_rank_and_the_convex_solver_does_not():
     problem, images = random_problem(0, n=100, d=20, n_seen=6, n_dims=6, rank=2, beta=1.0, learnable=True)
     alternating = solve_alternating(problem, start(images, problem), tol=1e-4, max_iter=30)
@@ -55,6 +86,9 @@ def test_alternation_cycles_below_full_rank_and_the_convex_solver_does_not():
 def test_alternation_is_the_printed_algorithm():
     """Psi to optimality, then U = top-r eigenvectors of S: replayed here with plain matrices."""
     problem, images = random_problem(13, n=30, d=6, n_seen=5, n_dims=4, rank=2, beta=2.0, regulariser=0.2)
+    problem = replace(
+        problem, B=problem.B + 3.0 * np.eye(4)
+    )  # of one sign: then tolerances are relative to the loss
     fit = solve_alternating(problem, start(images, problem), tol=1e-6, max_iter=4)
     # U = 0 makes all labels alike and Psi far from unique: replay from the same duals in the same order.
     X, C, P, duals = images.rows.X, problem.C, np.zeros((4, 4)), start(images, problem)
@@ -65,3 +99,18 @@ def test_alternation_is_the_printed_algorithm():
         U = np.linalg.eigh(C.T @ psi.T @ X @ X.T @ psi @ C / (2 * problem.beta) - problem.B)[1][:, -2:]
         P = U @ U.T
     np.testing.assert_allclose(fit.trace, replayed[1:], rtol=1e-4)  # a cycle amplifies rounding
+
+
+@pytest.mark.parametrize("max_epochs", [1, 1000])
+def test_an_alternation_continues_where_it_stopped(max_epochs):
+    problem, images = random_problem(13, n=30, d=6, n_seen=5, n_dims=4, rank=2, beta=2.0)
+    options = {"tol": 1e-8, "max_epochs": max_epochs}
+    whole = solve_alternating(problem, start(images, problem), max_iter=4, **options)
+    duals = start(images, problem)
+    trace = solve_alternating(problem, duals, max_iter=1, **options).trace
+    for _ in range(3):
+        fit = solve_alternating(problem, duals, max_iter=1, start=Start(np.zeros(0), duals.tocsr()), **options)
+        trace += fit.trace
+    np.testing.assert_allclose(trace, whole.trace, rtol=5e-3)  # thresholds of single rows amplify rounding
+    np.testing.assert_allclose(fit.P, whole.P, atol=1e-2)
+    assert max_epochs > 1 or whole.n_epochs == 5  # one sweep for each U

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unseen.solvers import fantope
-from unseen.solvers.regulariser import projection_regulariser, relation_laplacian, transfer_matrix
+from unseen.solvers.regulariser import projection_regulariser, relation_laplacian, transfer_term
 
 
 @pytest.mark.parametrize(("n_seen", "n_unseen"), [(3, 4), (1, 2), (5, 1), (4, 0)])
@@ -16,7 +16,14 @@ def test_transfer_term_is_the_printed_sum(n_seen, n_unseen):
     printed = -0.5 * near.mean() if n_unseen else 0.0
     if n_unseen > 1:
         printed += (among.sum() - np.trace(among)) / (2 * n_unseen * (n_unseen - 1))
-    assert 0.5 * np.trace(U.T @ M.T @ transfer_matrix(n_seen, n_unseen) @ M @ U) == pytest.approx(printed)
+    assert np.trace(U.T @ transfer_term(M, n_seen) @ U) == pytest.approx(printed)
+
+
+def test_transfer_term_by_sums_is_that_of_the_matrix_of_pairs():
+    C, Q = np.random.default_rng(3).standard_normal((9, 4)), np.zeros((9, 9))
+    Q[:5, 5:] = Q[5:, :5] = -0.5 / (5 * 4)
+    Q[5:, 5:] = (1.0 - np.eye(4)) / (4 * 3)
+    np.testing.assert_allclose(transfer_term(C, 5), 0.5 * C.T @ Q @ C, atol=1e-14)
 
 
 def test_laplacian_is_positive_semidefinite_and_ignores_unrelated_labels():
@@ -35,4 +42,4 @@ def test_scale_free_terms_range_within_their_weight_for_every_image_and_the_pape
         B = projection_regulariser(C, 5, np.ones((8, 8)), gamma=gamma, lam=lam, rank=2, null=3, n_images=100)
         assert max(fantope.support(B, 2, 3), fantope.support(-B, 2, 3)) == pytest.approx(100 * (gamma + lam))
     B = projection_regulariser(C, 5, None, gamma=2.0, lam=5.0, rank=2, null=0, n_images=None)
-    np.testing.assert_allclose(B, C.T @ transfer_matrix(5, 3) @ C)
+    np.testing.assert_allclose(B, 2.0 * transfer_term(C, 5))

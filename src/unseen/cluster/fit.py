@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import pairwise
 from operator import add, itemgetter
 from typing import Any, NamedTuple
@@ -30,7 +30,16 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from unseen.cluster.score import current_client, is_dask, known_rows
-from unseen.solvers.dual import Ascent, DualProblem, DualSolution, SparseDuals, TrainingImages, kernel_factor, loss
+from unseen.solvers.dual import (
+    MAX_EPOCHS,
+    Ascent,
+    DualProblem,
+    DualSolution,
+    LabelKernel,
+    SparseDuals,
+    TrainingImages,
+    loss,
+)
 from unseen.solvers.rows import Floats, Rows, row_scale
 from unseen.validation import Annotations, Matrix, as_targets, axis_names, check_annotations, check_targets
 
@@ -38,7 +47,6 @@ Future = Any  # from distributed, an optional dependency
 
 CHECK_EVERY = 5  # rounds between exact gaps while the running estimate is above the tolerance
 CHECKPOINT_EVERY = 20
-MAX_ROUNDS = 1000
 FAN_IN = 8  # terms that one task adds
 
 
@@ -159,14 +167,14 @@ class ClusterDual(DualProblem):
         self._parts, self._beta, self._seed = parts, beta, int(rng.integers(2**32))
         self.replace(sp.csr_array((parts.shape[0], parts.n_seen)))
 
-    def solve(self, K: Matrix, tol: float) -> DualSolution:  # noqa: D102
-        kernel = self._one(LabelKernel, kernel_factor(K))
-        primal, dual, V = self._primal_and_dual(kernel)
+    def solve(self, kernel: LabelKernel, tol: float, max_epochs: int = MAX_EPOCHS) -> DualSolution:  # noqa: D102
+        shared = self._one(LabelKernel, kernel.A)
+        primal, dual, V = self._primal_and_dual(shared)
         trace = [(primal, dual)]
         row_tol, n_rounds, doubt, pace = 1e-3, 0, 1.0, 1.0
-        while primal - dual > tol * max(primal, self.least_scale) and n_rounds < MAX_ROUNDS:
+        while primal - dual > tol * max(primal, self.least_scale) and n_rounds < max_epochs:
             last_pace, pace = pace, 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * pace**2)))
-            V, estimate = self._round(kernel, V, (last_pace - 1.0) / pace, row_tol)
+            V, estimate = self._round(shared, V, (last_pace - 1.0) / pace, row_tol)
             n_rounds += 1
             pace = pace if self._step == 1.0 else 1.0
             row_tol = min(row_tol, max(0.1 * estimate / self._parts.total_weight, 1e-12))
@@ -174,13 +182,14 @@ class ClusterDual(DualProblem):
                 if self.n_rounds - self._last_checkpoint >= CHECKPOINT_EVERY:
                     psi, found = zip(*self._copies(), strict=True)
                     self._begin(self._each(Round, psi, psi, found))
-                primal, dual, V = self._primal_and_dual(kernel)
+                primal, dual, V = self._primal_and_dual(shared)
                 trace.append((primal, dual))
                 doubt = max((primal - dual) / estimate, 1.0) if estimate > 0.0 else 1.0
         return DualSolution(primal, dual, n_rounds, tuple(trace))
 
-    def moments(self) -> tuple[float, Matrix]:  # noqa: D102
-        shares = self._each(moments, self._parts.futures, self._rounds, common=(self._step,))
+    def moments(self, C: Matrix | None = None) -> tuple[float, Matrix]:  # noqa: D102
+        factor = () if C is None else (self._one(LabelKernel, C),)
+        shares = self._each(moments, self._parts.futures, self._rounds, common=(self._step, *factor))
         return self._one(add_all, self._narrowed(shares)).result()  # type: ignore[no-any-return]
 
     def tocsr(self) -> sp.csr_array:  # noqa: D102
@@ -233,22 +242,6 @@ class ClusterDual(DualProblem):
         return terms
 
 
-class LabelKernel:
-    """``K = A A'``. Only A is sent; K, which may be far larger, is computed once by each worker."""
-
-    def __init__(self, A: Matrix) -> None:
-        self.A = _writeable(A)
-
-    @cached_property
-    def K(self) -> Matrix:  # noqa: N802
-        """The kernel itself."""
-        K: Matrix = self.A @ self.A.T
-        return K
-
-    def __reduce__(self) -> tuple[type[LabelKernel], tuple[Matrix]]:
-        return LabelKernel, (self.A,)
-
-
 class Round(NamedTuple):
     """Psi of a part before and after a round, and ``found``, which is ``after`` without momentum.
 
@@ -276,7 +269,7 @@ def ascend(
     before, last_found = settled(last, step)
     duals, local = SparseDuals(*before.shape), V.copy()
     duals.replace(before)
-    problems = part.row_problems(kernel.A, kernel.K, beta / sigma)
+    problems = part.row_problems(kernel, beta / sigma)
     estimate = Ascent(part.rows, problems, duals).visit_all(local, np.random.default_rng(seed), row_tol)
     found = after = duals.tocsr()
     change = (local - V) / V.dtype.type(sigma)
@@ -320,7 +313,7 @@ def make_V(shares: list[Any], beta: float, dtype: np.dtype[Any]) -> tuple[Floats
 
 def part_loss(part: TrainingImages, V: Floats, kernel: LabelKernel, beta: float) -> float:
     """The part's share of the losses at V."""
-    return loss(part.rows, part.row_problems(kernel.A, kernel.K, beta), V)
+    return loss(part.rows, part.row_problems(kernel, beta), V)
 
 
 def add_all(terms: list[tuple[Any, ...]]) -> tuple[Any, ...]:

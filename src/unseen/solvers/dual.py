@@ -10,26 +10,53 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unseen.solvers.polish import MAX_FREE, polish
+from unseen.solvers.interior import solve_on_working_set
 from unseen.solvers.row_kernels import FEW_LABELS
 from unseen.solvers.rows import Floats, Rows, run_in_threads
 from unseen.solvers.sweep_kernels import RowProblems, SharedWork, abort, sweep_csr, sweep_dense, total_loss
 from unseen.validation import Matrix
 
 FIRST_SLOTS = 16
-FIRST_POLISH = 200  # epochs before the first Newton finish; doubled for each later one
+MAX_EPOCHS = 1000
+FIRST_FINISH = 10  # epochs before a second-order finish is considered
+MAX_FREE = 1500  # duals of a finish: beyond this, a dense system costs more than the passes it saves
+ROW_COST = 3e4  # flops that take as long as a visit of a row, without its products
+FINISH_COST = 1.0  # flops of a finish by the cube of its duals
+MAX_ROUNDS = 10  # of a finish: each adds the duals that its last solution violates
 FIRST_ROW_TOL = 1e-2  # row tolerance in the first pass; later a tenth of the mean share of the gap
 CHECK_EVERY = 10  # epochs between exact gaps while the running estimate is above the tolerance
 MAX_PAIR_STEPS = 50  # a row is left after this many steps and finished at its next visit
 SMALLEST_BLOCK, LARGEST_BLOCK = 24, 64  # rows of one block of a dense sweep: as many as V has columns, within
+MOST_DENSE = 2000  # labels: up to this many, their kernel is formed
 LEAST_ROUNDS = 30  # several threads are used only if a pass has this many blocks for each
+
+
+class LabelKernel:
+    """Label kernel ``K = A A'``, stored as A. Only A is sent to other machines."""
+
+    def __init__(self, A: Matrix) -> None:
+        self.A = np.require(A, requirements=["C", "W"])
+
+    @classmethod
+    def thin(cls, A: Matrix) -> LabelKernel:
+        """The kernel ``A A'``, with up to `MOST_DENSE` labels by the thinnest factor that it has."""
+        return cls(A if len(A) > MOST_DENSE else kernel_factor(A @ A.T))
+
+    @cached_property
+    def K(self) -> Matrix:  # noqa: N802
+        """The kernel itself."""
+        K: Matrix = self.A @ self.A.T
+        return K
+
+    def __reduce__(self) -> tuple[type[LabelKernel], tuple[Matrix]]:
+        return LabelKernel, (self.A,)
 
 
 class TrainingImages:
@@ -44,10 +71,12 @@ class TrainingImages:
         # this: on separable data with a small beta the objective tends to zero.
         self.least_scale = 0.01 * float(self.weights @ sides.sum(axis=1))
 
-    def row_problems(self, A: Matrix, K: Matrix, beta: float) -> RowProblems:
-        """Data shared by the row problems, for a label kernel ``K = A A'``."""
+    def row_problems(self, kernel: LabelKernel, beta: float) -> RowProblems:
+        """Data shared by the row problems."""
+        A, is_large = kernel.A, len(kernel.A) > MOST_DENSE
         At = np.ascontiguousarray(A.T, dtype=self.rows.dtype)
-        return RowProblems(self.T, self.weights, A, At, K, beta, True if len(K) > FEW_LABELS else None)
+        is_factor = is_large if len(A) > FEW_LABELS else None
+        return RowProblems(self.T, self.weights, A, At, A if is_large else kernel.K, beta, is_factor)
 
     def within_caps(self, psi: sp.csr_array) -> sp.csr_array:
         """Psi without entries of the wrong sign, and each side of a row scaled to a sum of at most its weight."""
@@ -123,12 +152,12 @@ class DualProblem(ABC):
     least_scale: float  # see `TrainingImages`
 
     @abstractmethod
-    def solve(self, K: Matrix, tol: float) -> DualSolution:
-        """Maximise the dual for the label kernel K from the current Psi, to a relative gap of ``tol``."""
+    def solve(self, kernel: LabelKernel, tol: float, max_epochs: int = MAX_EPOCHS) -> DualSolution:
+        """Maximise the dual for the label kernel from the current Psi, to a relative gap of ``tol``."""
 
     @abstractmethod
-    def moments(self) -> tuple[float, Matrix]:
-        """``<Psi, T>``, and ``Psi'X`` of shape (n_labels, n_features)."""
+    def moments(self, C: Matrix | None = None) -> tuple[float, Matrix]:
+        """``<Psi, T>``, and ``Psi'X`` of shape (n_labels, n_features), or ``C'Psi'X``."""
 
     @abstractmethod
     def tocsr(self) -> sp.csr_array:
@@ -147,11 +176,13 @@ class LocalDual(DualProblem):
         self._images, self._beta, self._rng = images, beta, rng
         self._duals = SparseDuals(*images.T.shape)
 
-    def solve(self, K: Matrix, tol: float) -> DualSolution:  # noqa: D102
-        return solve_dual(self._images, K, self._beta, self._duals, self._rng, tol=tol)
+    def solve(self, kernel: LabelKernel, tol: float, max_epochs: int = MAX_EPOCHS) -> DualSolution:  # noqa: D102
+        rest = (self._beta, self._duals, self._rng)
+        return solve_dual(self._images, kernel, *rest, tol=tol, max_epochs=max_epochs)
 
-    def moments(self) -> tuple[float, Matrix]:  # noqa: D102
-        return self._duals.total(), self._images.rows.gather(self._duals.tocsr()).T
+    def moments(self, C: Matrix | None = None) -> tuple[float, Matrix]:  # noqa: D102
+        psi = self._duals.tocsr()
+        return self._duals.total(), self._images.rows.gather(psi if C is None else psi @ C).T
 
     def tocsr(self) -> sp.csr_array:  # noqa: D102
         return self._duals.tocsr()
@@ -162,41 +193,80 @@ class LocalDual(DualProblem):
 
 def solve_dual(
     images: TrainingImages,
-    K: Matrix,
+    kernel: LabelKernel,
     beta: float,
     duals: SparseDuals,
     rng: np.random.Generator,
     *,
     tol: float = 1e-3,
-    max_epochs: int = 1000,
+    max_epochs: int = MAX_EPOCHS,
 ) -> DualSolution:
     """Maximise the dual for one label kernel by block-coordinate ascent, from the given duals (in place).
 
     Stops when the true duality gap is at most ``tol * max(primal, least_scale)``, or after ``max_epochs`` passes.
     Each pass visits the images in a fresh random order.
     """
-    problems = images.row_problems(kernel_factor(K), K, beta)
+    problems = images.row_problems(kernel, beta)
     ascent = Ascent(images.rows, problems, duals)
     total_weight = images.weights.sum()
     primal, dual, V = primal_and_dual(images.rows, problems, duals)
     trace = [(primal, dual)]
     row_tol = FIRST_ROW_TOL
-    epoch, next_polish = 0, FIRST_POLISH
+    pass_cost = len(images.T) * (4.0 * V.size + ROW_COST)
+    epoch, next_finish = 0, FIRST_FINISH
     while primal - dual > tol * max(primal, images.least_scale) and epoch < max_epochs:
         estimate = ascent.visit_all(V, rng, row_tol)
         epoch += 1
         row_tol = min(row_tol, max(0.1 * estimate / total_weight, 1e-12))
         is_close = estimate <= tol * max(primal, images.least_scale)
         if is_close or epoch % CHECK_EVERY == 0 or epoch == max_epochs:
-            if epoch >= next_polish:
-                next_polish *= 2
-                if 0 < duals.count.sum() <= MAX_FREE:
-                    psi = duals.tocsr().toarray()
-                    polish(images.rows, images.T, images.weights, K, beta, psi)
-                    duals.replace(sp.csr_array(psi))
             primal, dual, V = primal_and_dual(images.rows, problems, duals)
+            gap, allowed = primal - dual, tol * max(primal, images.least_scale)
+            n_free = int(duals.count.sum())
+            is_due = epoch >= next_finish and n_free <= MAX_FREE and epoch * pass_cost >= FINISH_COST * n_free**3
+            if gap > allowed and is_due:
+                epoch += finish(images, problems, duals, 0.5 * allowed)
+                primal, dual, V = primal_and_dual(images.rows, problems, duals)
+                next_finish = 2 * epoch
             trace.append((primal, dual))
     return DualSolution(primal, dual, epoch, tuple(trace))
+
+
+def finish(images: TrainingImages, problems: RowProblems, duals: SparseDuals, tol: float) -> int:
+    """Solve for the duals that matter by a second-order method; return how often the images were read.
+
+    The working set begins with the non-zero duals, and grows by what the solution for it violates. Ends when the
+    gap is at most ``tol``, when the set would exceed `MAX_FREE`, or when the dual no longer rises.
+    """
+    T, A, i = images.T, problems.A, np.arange(len(images.T))
+    chosen = np.zeros(T.shape, dtype=np.bool_)
+    best, best_dual, slack = duals.tocsr(), -np.inf, 0.1 * tol / images.weights.sum()
+    for n_reads in range(MAX_ROUNDS):
+        primal, dual, V = primal_and_dual(images.rows, problems, duals)
+        if dual < best_dual:
+            duals.replace(best)
+            return n_reads
+        best, best_dual = duals.tocsr(), dual
+        n_before = chosen.sum()
+        chosen[best.nonzero()] = True
+        losses = 1.0 - T * np.vstack([Z @ problems.At for _, Z in images.rows.project(V)])
+        for side in (1, -1):
+            on_side = np.where(side == T, losses, 0.0)
+            worst = on_side.argmax(axis=1)
+            known = np.where(chosen, on_side, 0.0).max(axis=1)
+            violated = (on_side[i, worst] > known + slack) & (images.weights > 0.0)
+            chosen[i[violated], worst[violated]] = True
+        if primal - dual <= tol or chosen.sum() == n_before or chosen.sum() > MAX_FREE:
+            return n_reads + 1
+        image, label = chosen.nonzero()
+        X, targets = images.rows.take(image), T[image, label].astype(float)
+        H = (X @ X.T / problems.beta) * (A[label] @ A[label].T) * np.outer(targets, targets)
+        sides, side_of = np.unique(2 * image + (targets < 0), return_inverse=True)
+        u = solve_on_working_set(H, side_of, images.weights[sides // 2], 0.5 * tol)
+        psi = sp.csr_array((u * targets, (image, label)), shape=T.shape)
+        psi.eliminate_zeros()
+        duals.replace(psi)
+    return MAX_ROUNDS
 
 
 def kernel_factor(K: Matrix) -> Matrix:

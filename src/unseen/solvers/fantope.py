@@ -3,11 +3,11 @@
 Everything happens in the k-dimensional span of the label vectors; the remaining ``null = m - k`` dimensions
 neither help nor harm, but they may hold part of the trace, at most one each. On the span the set is therefore
 ``{0 <= P <= I, r - null <= tr P <= r}``, and a symmetric S there stands for one with ``null`` more zeros.
-
-A convex function over it is modelled from below by the highest of a few planes ``height - <S, P>``.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -16,7 +16,8 @@ from unseen.validation import Matrix
 
 Plane = tuple[float, Matrix]
 
-MAX_PLANES = 25
+MAX_POINTS = 25  # Psi in a bundle
+MAX_ENTRIES = 4e6  # of the products that a bundle keeps: fewer Psi where the labels span many dimensions
 SOLVED = 1e-3  # remaining gain allowed, as a share of the proximal term
 
 
@@ -64,47 +65,94 @@ def support(S: Matrix, rank: int, null: int) -> float:
     return float(np.sort(full)[len(full) - rank :].sum())
 
 
-def proximal_step(
-    centre: Matrix, weight: float, planes: list[Plane], mix: Matrix, rank: int, null: int
-) -> tuple[Matrix, float]:
-    """Minimise ``max over planes + weight/2 |P - centre|^2`` over the Fantope; ``mix`` is updated in place.
+class Point(NamedTuple):
+    """A feasible Psi as `Bundle` sees it: ``gain`` and ``R`` are linear in Psi."""
 
-    The dual of this small problem is smooth and concave in the mixture of the planes; its gradient is the values
-    of the planes. ``mix`` is the starting point, and ends near the best mixture. Returns the minimiser and the
-    value of the highest plane there.
+    gain: float
+    R: Matrix
+
+    def plane(self, B: Matrix) -> Plane:
+        """Height and S of the plane ``height - <S, P>`` that this Psi puts below g."""
+        return _plane(self.gain, self.R @ self.R.T, B)
+
+
+def _plane(gain: float, N: Matrix, B: Matrix) -> Plane:
+    return gain - 0.5 * float(N[-1, -1]), 0.5 * N[:-1, :-1] - B
+
+
+class Bundle:
+    """A model from below of ``g(P) = max over Psi of gain - 1/2 tr(R' [P, 0; 0, 1] R) + <B, P>``, by a few Psi.
+
+    Every Psi gives a plane. A mixture of them is a Psi too, and its plane lies above the mixture of their planes:
+    the model is the highest plane of all mixtures. ``mix`` is the mixture of the last proximal step.
     """
-    heights = np.array([height for height, _ in planes])
-    slopes = np.array([S for _, S in planes])
 
-    def at(mix: Matrix) -> tuple[Matrix, Matrix, float]:
-        """The minimiser for a fixed mixture, the value of every plane there, and the proximal term."""
-        P = project(centre + np.tensordot(mix, slopes, 1) / weight, rank, null)
-        values = heights - np.einsum("aij,ij->a", slopes, P)
-        return P, values, 0.5 * weight * float(np.vdot(P - centre, P - centre))
+    def __init__(self, B: Matrix, rank: int, null: int) -> None:
+        self.B, self.rank, self.null = B, rank, null
+        self.mix, self._gains, k = np.empty(0), np.empty(0), len(B) + 1
+        self._most = int(np.clip(np.sqrt(MAX_ENTRIES) / k, 3, MAX_POINTS))
+        self._R: list[Matrix] = []
+        self._grams = np.empty((0, 0, k, k))
 
-    P, values, proximal = at(mix)
-    begin = float(mix @ values) + proximal
-    to_gain = float(values.max() - mix @ values)
-    if to_gain <= SOLVED * proximal:
-        return P, float(values.max())
+    def add(self, point: Point) -> None:
+        """Add a Psi of weight zero; drop those without weight, and merge the two lightest if they are too many."""
+        active = np.flatnonzero(self.mix > 1e-9)
+        if len(active) >= self._most:
+            a, b = active[np.argsort(self.mix[active], kind="stable")[:2]]
+            total = self.mix[a] + self.mix[b]
+            share = self.mix[b] / total
+            self._R[a] = (1.0 - share) * self._R[a] + share * self._R[b]
+            self._gains[a], self.mix[a] = (1.0 - share) * self._gains[a] + share * self._gains[b], total
+            self._fill(a)
+            active = active[active != b]
+        self._R = [*(self._R[i] for i in active), point.R]
+        self._gains = np.append(self._gains[active], point.gain)
+        self.mix = np.append(self.mix[active] / self.mix[active].sum(), 0.0 if len(active) else 1.0)
+        grams = np.empty((len(self.mix), len(self.mix), *self._grams.shape[2:]))
+        grams[:-1, :-1] = self._grams[np.ix_(active, active)]
+        self._grams = grams
+        self._fill(-1)
 
-    def negative_dual(mix: Matrix) -> tuple[float, Matrix]:
-        _, values, proximal = at(mix)
-        return (begin - float(mix @ values) - proximal) / to_gain, -values / to_gain
+    def _fill(self, i: int) -> None:
+        for j, R in enumerate(self._R):
+            product = self._R[i] @ R.T
+            self._grams[i, j] = self._grams[j, i] = 0.5 * (product + product.T)
 
-    sum_to_one = {"type": "eq", "fun": lambda mix: mix.sum() - 1.0, "jac": np.ones_like}
-    found = minimize(
-        negative_dual, mix, jac=True, method="SLSQP", bounds=[(0.0, 1.0)] * len(mix), constraints=sum_to_one,
-        options={"ftol": 1e-10, "maxiter": 100},
-    )  # fmt: skip
-    if found.fun < 0.0:
-        mix[:] = found.x.clip(0.0) / found.x.clip(0.0).sum()
-        P, values, _ = at(mix)
-    return P, float(values.max())
+    def plane(self) -> Plane:
+        """The plane of the mixture."""
+        N = np.tensordot(self.mix, np.tensordot(self.mix, self._grams, 1), 1)
+        return _plane(float(self.mix @ self._gains), N, self.B)
 
+    def proximal_step(self, centre: Matrix, weight: float) -> tuple[Matrix, float]:
+        """Minimise the model ``+ weight/2 |P - centre|^2`` over the Fantope; the mixture there is kept.
 
-def add_plane(planes: list[Plane], mix: Matrix, plane: Plane) -> tuple[list[Plane], Matrix]:
-    """Drop planes without weight, and those with the least weight beyond `MAX_PLANES`; add a new one."""
-    heaviest = np.sort(np.argsort(-mix, kind="stable")[:MAX_PLANES])
-    active = heaviest[mix[heaviest] > 1e-9]
-    return [planes[i] for i in active] + [plane], np.append(mix[active] / mix[active].sum(), 0.0)
+        The dual of this small problem is smooth and concave in the mixture. Returns the minimiser and the value of
+        the plane of the mixture there.
+        """
+
+        def at(mix: Matrix) -> tuple[Matrix, float, float, Matrix]:
+            """The minimiser for a fixed mixture, its plane there, the proximal term, and slopes in the mixture."""
+            partial = np.tensordot(mix, self._grams, 1)
+            height, S = _plane(float(mix @ self._gains), np.tensordot(mix, partial, 1), self.B)
+            P = project(centre + S / weight, self.rank, self.null)
+            slopes = self._gains - partial[:, -1, -1] - np.einsum("iab,ab->i", partial[:, :-1, :-1], P)
+            return P, height - float(np.vdot(S, P)), 0.5 * weight * float(np.vdot(P - centre, P - centre)), slopes
+
+        P, value, proximal, slopes = at(self.mix)
+        begin, to_gain = value + proximal, float(slopes.max() - self.mix @ slopes)
+        if to_gain <= SOLVED * proximal:
+            return P, value
+
+        def negative_dual(mix: Matrix) -> tuple[float, Matrix]:
+            _, value, proximal, slopes = at(mix)
+            return (begin - value - proximal) / to_gain, -slopes / to_gain
+
+        sum_to_one = {"type": "eq", "fun": lambda mix: mix.sum() - 1.0, "jac": np.ones_like}
+        found = minimize(
+            negative_dual, self.mix, jac=True, method="SLSQP", bounds=[(0.0, 1.0)] * len(self.mix),
+            constraints=sum_to_one, options={"ftol": 1e-10, "maxiter": 100},
+        )  # fmt: skip
+        if found.fun < 0.0:
+            self.mix = found.x.clip(0.0) / found.x.clip(0.0).sum()
+            P, value, _, _ = at(self.mix)
+        return P, value

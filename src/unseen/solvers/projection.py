@@ -17,14 +17,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from unseen.solvers import fantope
-from unseen.solvers.dual import DualProblem, DualSolution
+from unseen.solvers.dual import MAX_EPOCHS, DualProblem, DualSolution, LabelKernel
 from unseen.validation import Matrix
 
 Progress = Callable[[int, float, float], None]  # iteration, objective, lower bound
 
 LOOSEST_INNER_TOL = 0.05
 SERIOUS = 0.1  # share of the predicted decrease that makes a trial the new centre
-GOLDEN = 0.381966
+INNER_SHARE = 0.3  # accuracy of an evaluation, as a share of the predicted decrease
+LEAST_PREDICTED = 0.1  # share of the gap that a trial must promise, else the proximal weight is too high
+MAX_RELAXED = 8  # times that it is lowered for one trial
 STAY_COLD, STAY_WARM = 0.5, 2.0  # weight of a step away from the first centre: higher near the solution
 
 
@@ -38,10 +40,21 @@ class ProjectionProblem:
     rank: int
     null: int
 
-    def label_kernel(self, P: Matrix) -> Matrix:
+    def label_kernel(self, P: Matrix) -> LabelKernel:
         """``K = C P C' + 11'``."""
-        K: Matrix = self.C @ P @ self.C.T + 1.0
-        return K
+        weights, vectors = np.linalg.eigh(P)
+        root = vectors[:, weights > 0.0] * np.sqrt(weights[weights > 0.0])
+        return LabelKernel.thin(_with_ones(self.C @ root))
+
+    def point(self, duals: DualProblem) -> fantope.Point:
+        """The current Psi: its gain ``<Psi, T>`` and ``R = [C, 1]' Psi'X / sqrt(beta)``."""
+        gain, moments = duals.moments(_with_ones(self.C))
+        return fantope.Point(gain, moments / np.sqrt(self.beta))
+
+
+def _with_ones(C: Matrix) -> Matrix:
+    """``[C, 1]``: the last column is for the threshold of an image, which all labels share."""
+    return np.column_stack([C, np.ones(len(C))])
 
 
 class Start(NamedTuple):
@@ -65,69 +78,33 @@ class ProjectionFit:
     n_epochs: int
 
 
-class _DualPoint(NamedTuple):
-    """Summary of a feasible Psi for the planes: ``gain = <Psi, T>``, ``moments = Psi'X``, ``N`` their Gram."""
-
-    gain: float
-    moments: Matrix
-    N: Matrix
-
-    @classmethod
-    def of(cls, duals: DualProblem) -> _DualPoint:
-        gain, moments = duals.moments()
-        return cls(gain, moments, moments @ moments.T)
-
-    def plane(self, problem: ProjectionProblem) -> fantope.Plane:
-        """The plane below g that this Psi gives."""
-        height = self.gain - float(self.N.sum()) / (2.0 * problem.beta)
-        return height, problem.C.T @ self.N @ problem.C / (2.0 * problem.beta) - problem.B
-
-    def bound(self, problem: ProjectionProblem) -> float:
-        """Least value of the plane over the Fantope."""
-        height, S = self.plane(problem)
-        return height - fantope.support(S, problem.rank, problem.null)
-
-
-def _best_mixture(a: _DualPoint, b: _DualPoint, problem: ProjectionProblem) -> _DualPoint:
-    """Mix two feasible Psi, which gives a third, so that the bound is highest: it is concave along the segment."""
-    cross = a.moments @ b.moments.T
-    cross = cross + cross.T
-
-    def at(share: float) -> _DualPoint:
-        rest = 1.0 - share
-        N = rest**2 * a.N + rest * share * cross + share**2 * b.N
-        return _DualPoint(rest * a.gain + share * b.gain, a.moments, N)
-
-    low, high = 0.0, 1.0
-    for _ in range(12):
-        left, right = low + GOLDEN * (high - low), high - GOLDEN * (high - low)
-        if at(left).bound(problem) < at(right).bound(problem):
-            low = left
-        else:
-            high = right
-    share = max((0.0, 1.0, 0.5 * (low + high)), key=lambda share: at(share).bound(problem))
-    return at(share)._replace(moments=(1.0 - share) * a.moments + share * b.moments)
-
-
 class _Oracle:
-    """Evaluates g with warm duals, and keeps the best lower bound that any mixture of duals has given."""
+    """Evaluates g with warm duals, and keeps the best lower bound that any plane has given."""
 
-    def __init__(self, problem: ProjectionProblem, duals: DualProblem) -> None:
-        self.problem, self.duals = problem, duals
+    def __init__(self, problem: ProjectionProblem, duals: DualProblem, max_epochs: int = MAX_EPOCHS) -> None:
+        self.problem, self.duals, self._max_epochs = problem, duals, max_epochs
         self.n_epochs = 0
         self.lower_bound = -np.inf
-        self._best: _DualPoint | None = None
+        self.first: list[fantope.Point] = []  # Psi of the start
         self._inner: DualSolution
+        self._inner_scale = 1.0  # `scale` as a share of what the gaps of inner problems are relative to
 
-    def __call__(self, P: Matrix, tol: float) -> tuple[float, fantope.Plane]:
-        """Return the objective at P (an upper bound of g(P), tight to ``tol``) and a plane below g."""
+    def __call__(self, P: Matrix, tol: float) -> tuple[float, fantope.Point]:
+        """Return the objective at P, at most ``tol * scale`` above g(P), and the Psi found."""
         problem = self.problem
-        self._inner = self.duals.solve(problem.label_kernel(P), tol)
+        self._inner = self.duals.solve(problem.label_kernel(P), tol * self._inner_scale, self._max_epochs)
         self.n_epochs += self._inner.n_epochs
-        point = _DualPoint.of(self.duals)
-        self._best = point if self._best is None else _best_mixture(self._best, point, problem)
-        self.lower_bound = max(self.lower_bound, self._best.bound(problem))
-        return self._inner.primal + float(np.vdot(P, problem.B)), point.plane(problem)
+        objective = self._inner.primal + float(np.vdot(P, problem.B))
+        self._inner_scale = self.scale(objective) / max(self._inner.primal, self.duals.least_scale)
+        point = problem.point(self.duals)
+        self.raise_bound(point.plane(problem.B))
+        return objective, point
+
+    def raise_bound(self, plane: fantope.Plane) -> None:
+        """Use the least value of a plane over the Fantope, if it is higher."""
+        height, S = plane
+        least = height - fantope.support(S, self.problem.rank, self.problem.null)
+        self.lower_bound = max(self.lower_bound, least)
 
     def begin(self, start: Start | None) -> Matrix:
         """The first centre: by default a projection on the directions in which the seen labels differ most.
@@ -141,9 +118,12 @@ class _Oracle:
             return fantope.project(scatter, rank, null)
         P = fantope.project(start.P, rank, null)
         self.duals.replace(start.psi)
-        point = _DualPoint.of(self.duals)
-        energy = float(np.vdot(point.N, self.problem.label_kernel(P))) / self.problem.beta
-        self.duals.replace(start.psi * min(1.0, point.gain / energy if energy > 0.0 else 1.0))
+        point = self.problem.point(self.duals)
+        height, S = point.plane(self.problem.B)
+        energy = 2.0 * (point.gain - height + float(np.vdot(S + self.problem.B, P)))
+        length = min(1.0, point.gain / energy if energy > 0.0 else 1.0)
+        self.duals.replace(start.psi * length)
+        self.first = [fantope.Point(length * point.gain, length * point.R)]
         return P
 
     def scale(self, objective: float) -> float:
@@ -177,20 +157,27 @@ def solve_convex(
     """
     oracle = _Oracle(problem, duals)
     centre = oracle.begin(start)
-    inner_tol = LOOSEST_INNER_TOL
-    objective, plane = oracle(centre, inner_tol)
+    inner_tol = LOOSEST_INNER_TOL if start is None else min(LOOSEST_INNER_TOL, 0.5 * tol)
+    objective, point = oracle(centre, inner_tol)
     stay = STAY_COLD if start is None else STAY_WARM
-    weight = stay * float(np.linalg.norm(plane[1])) / np.sqrt(problem.rank) or 1.0
-    planes, mix, failures = [plane], np.ones(1), 0
+    weight = stay * float(np.linalg.norm(point.plane(problem.B)[1])) / np.sqrt(problem.rank) or 1.0
+    bundle, failures = fantope.Bundle(problem.B, problem.rank, problem.null), 0
+    for known in (*oracle.first, point):
+        bundle.add(known)
     trace = [objective]
     n_iter = 1
     while oracle.relative_gap(objective) > 0.9 * tol and n_iter < max_iter:
         n_iter += 1
-        trial, model = fantope.proximal_step(centre, weight, planes, mix, problem.rank, problem.null)
+        for _ in range(MAX_RELAXED):
+            trial, model = bundle.proximal_step(centre, weight)
+            oracle.raise_bound(bundle.plane())
+            if objective - model >= LEAST_PREDICTED * (objective - oracle.lower_bound):
+                break
+            weight /= 4.0
         predicted = max(objective - model, 0.0)
         gap = min(oracle.relative_gap(objective), predicted / oracle.scale(objective))
-        inner_tol = min(inner_tol, max(0.1 * gap, 0.01 * tol))
-        trial_objective, plane = oracle(trial, inner_tol)
+        inner_tol = min(inner_tol, max(INNER_SHARE * gap, 0.01 * tol))
+        trial_objective, point = oracle(trial, inner_tol)
         gained = objective - trial_objective
         if gained > SERIOUS * predicted:
             centre, objective, failures = trial, trial_objective, 0
@@ -200,7 +187,7 @@ def solve_convex(
             failures += 1
             if failures >= 3:
                 weight *= 1.5
-        planes, mix = fantope.add_plane(planes, mix, plane)
+        bundle.add(point)
         trace.append(objective)
         if progress is not None:
             progress(n_iter, objective, oracle.lower_bound)
@@ -216,22 +203,34 @@ def solve_convex(
 
 
 def solve_alternating(
-    problem: ProjectionProblem, duals: DualProblem, *, tol: float, max_iter: int, progress: Progress | None = None
+    problem: ProjectionProblem,
+    duals: DualProblem,
+    *,
+    tol: float,
+    max_iter: int,
+    max_epochs: int = MAX_EPOCHS,
+    progress: Progress | None = None,
+    start: Start | None = None,
 ) -> ProjectionFit:
     """Run the paper's algorithm: solve for Psi, set U to the top-r eigenvectors of S(Psi), and repeat.
 
-    U and Psi start at zero. Step two is the Frank-Wolfe oracle of g taken with step one, so below full rank
-    the objective cycles instead of falling; ``trace`` shows it. Stops when the objective is certified to
-    ``tol`` or after ``max_iter`` iterations, at the last iterate, as printed.
+    U and Psi start at zero, or continue from the Psi of an earlier run. The text can be read in two ways: Psi is
+    solved for to the end, or gets one sweep per update of U (``max_epochs=1``). Step two is the Frank-Wolfe oracle
+    of g taken with step one, so below full rank the objective cycles instead of falling; ``trace`` shows it. Stops
+    when the objective is certified to ``tol`` or after ``max_iter`` iterations, at the last iterate, as printed.
     """
-    oracle = _Oracle(problem, duals)
+    oracle = _Oracle(problem, duals, max_epochs)
     P = np.zeros_like(problem.B)
-    objective, (_, S) = oracle(P, 0.1 * tol)
+    if start is None:
+        objective, point = oracle(P, 0.1 * tol)
+    else:
+        duals.replace(start.psi)
+        point = problem.point(duals)
     trace: list[float] = []
     while len(trace) < max_iter:
-        U = fantope.top_eigenvectors(S, problem.rank, problem.null)
+        U = fantope.top_eigenvectors(point.plane(problem.B)[1], problem.rank, problem.null)
         P = U @ U.T
-        objective, (_, S) = oracle(P, 0.1 * tol)
+        objective, point = oracle(P, 0.1 * tol)
         trace.append(objective)
         if progress is not None:
             progress(len(trace), objective, oracle.lower_bound)

@@ -8,19 +8,23 @@ from unseen.solvers import fantope
 from unseen.validation import Matrix
 
 
-def transfer_matrix(n_seen: int, n_unseen: int) -> Matrix:
-    """Q of ``H(P) = tr(P M'QM) / 2``: unseen labels near the seen ones and apart from each other.
+def transfer_term(C: Matrix, n_seen: int) -> Matrix:
+    """``C'QC / 2`` of ``H(P) = tr(P C'QC) / 2``: unseen labels near the seen ones and apart from each other.
 
     ``H`` is half the mean similarity of two unseen labels minus half the mean similarity of a seen and an unseen
-    one. The first mean is over no pair when there is one unseen label, and is then left out.
+    one. The first mean is over no pair when there is one unseen label, and is then left out. Sums over pairs are
+    products of sums, so Q itself, one entry per pair of labels, is not needed.
     """
-    Q = np.zeros((n_seen + n_unseen,) * 2)
+    seen, unseen = C[:n_seen], C[n_seen:]
+    n_unseen = len(unseen)
     if n_unseen == 0:
-        return Q
-    Q[:n_seen, n_seen:] = Q[n_seen:, :n_seen] = -0.5 / (n_seen * n_unseen)
+        return np.zeros((C.shape[1],) * 2)
+    total = unseen.sum(axis=0)
+    near = np.outer(seen.mean(axis=0), total / n_unseen)
+    term: Matrix = -0.25 * (near + near.T)
     if n_unseen > 1:
-        Q[n_seen:, n_seen:] = (1.0 - np.eye(n_unseen)) / (n_unseen * (n_unseen - 1))
-    return Q
+        term += 0.5 * (np.outer(total, total) - unseen.T @ unseen) / (n_unseen * (n_unseen - 1))
+    return term
 
 
 def relation_laplacian(R: Matrix) -> Matrix:
@@ -52,11 +56,10 @@ def projection_regulariser(
     projections of this rank (the scale-free form); with None the weights are used as printed in the paper.
     """
     B = np.zeros((C.shape[1],) * 2)
-    sources = [(gamma, transfer_matrix(n_seen, len(C) - n_seen))]
+    terms = [(gamma, transfer_term(C, n_seen))]
     if relations is not None:
-        sources.append((lam, relation_laplacian(relations)))
-    for weight, Q in sources:
-        term = 0.5 * C.T @ Q @ C
+        terms.append((lam, 0.5 * C.T @ relation_laplacian(relations) @ C))
+    for weight, term in terms:
         if n_images is not None:
             largest = max(fantope.support(term, rank, null), fantope.support(-term, rank, null))
             weight *= n_images / largest if largest > 0.0 else 0.0

@@ -41,13 +41,14 @@ def row_loss(t, s):
 
 
 @njit(cache=True)
-def solve_row(K, h, t, s, v, tol, max_steps, newton):
+def solve_row(K, h, t, s, v, tol, max_steps, is_factor):
     """Solve one row problem, in place; return the number of pairwise steps taken.
 
     ``v`` enters as the old row and leaves as the new one; ``s`` are its margin scores, before and after.
-    ``newton`` is True, or None for pairwise steps alone, which are compiled far sooner. The answer satisfies the
-    optimality conditions to ``tol`` in the gradient unless ``max_steps`` ran out (a caller that comes back to the
-    row loses nothing by that: every step improves the dual).
+    ``is_factor`` is None for pairwise steps alone, which are compiled far sooner; False for working sets; True for
+    working sets with the factor A of the kernel ``A A'`` in place of K. The answer satisfies the optimality
+    conditions to ``tol`` in the gradient unless ``max_steps`` ran out (a caller that comes back to the row loses
+    nothing by that: every step improves the dual).
     """
     used = np.zeros(2)  # sum of the positives, and of the absolute negatives
     for c in range(t.shape[0]):
@@ -55,13 +56,13 @@ def solve_row(K, h, t, s, v, tol, max_steps, newton):
             used[0] += v[c]
         else:
             used[1] -= v[c]
-    if newton is None:  # a type of its own, so that the rest is not compiled
+    if is_factor is None:  # a type of its own, so that the rest is not compiled
         return _pairwise(K, h, t, s, v, used, tol, max_steps)
     steps = 0
     while steps < max_steps:
         if _violation(1, t, s, v, used[0])[0] <= tol and _violation(-1, t, s, v, used[1])[0] <= tol:
             break
-        taken = _solve_on_working_set(K, h, t, s, v, used, tol, max_steps - steps)
+        taken = _solve_on_working_set(K, h, t, s, v, used, tol, max_steps - steps, is_factor)
         if taken == 0:
             break
         steps += taken
@@ -196,7 +197,7 @@ def _working_set(t, s, v, chosen):
 
 
 @njit(cache=True)
-def _solve_on_working_set(K, h, t, s, v, used, tol, max_steps):
+def _solve_on_working_set(K, h, t, s, v, used, tol, max_steps, is_factor):
     """Solve the row for the labels of a working set only, then bring the scores of all labels up to date."""
     chosen = np.empty(t.shape[0], np.int64)
     chosen = chosen[: _working_set(t, s, v, chosen)]
@@ -204,7 +205,7 @@ def _solve_on_working_set(K, h, t, s, v, used, tol, max_steps):
     K_part, t_part, s_part, v_part = np.empty((m, m)), t[chosen], s[chosen], v[chosen]
     for i in range(m):
         for j in range(m):
-            K_part[i, j] = K[chosen[i], chosen[j]]
+            K_part[i, j] = _product(K[chosen[i]], K[chosen[j]]) if is_factor else K[chosen[i], chosen[j]]
     steps = _pairwise(K_part, h, t_part, s_part, v_part, used, tol, min(PATIENCE, max_steps))
     while PATIENCE <= steps < max_steps:
         newton_row(K_part, h, t_part, s_part, v_part, used)
@@ -214,13 +215,25 @@ def _solve_on_working_set(K, h, t, s, v, used, tol, max_steps):
         if taken < more:
             break
     if steps > 0:
+        total = np.zeros(K.shape[1])
         for i in range(m):
             label = chosen[i]
             change = v_part[i] - v[label]
             if change != 0.0:
-                _shift(K, h, label, change, s, v)
                 v[label] = v_part[i]
+                for c in range(K.shape[1]):
+                    total[c] += h * change * K[label, c]
+        for c in range(s.shape[0]):
+            s[c] += _product(K[c], total) if is_factor else total[c]
     return steps
+
+
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def _product(a, b):
+    total = 0.0
+    for k in range(a.shape[0]):
+        total += a[k] * b[k]
+    return total
 
 
 @njit(cache=True)

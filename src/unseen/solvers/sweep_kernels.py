@@ -35,9 +35,9 @@ class RowProblems(NamedTuple):
     weights: Any
     A: Any
     At: Any
-    K: Any
+    K: Any  # or A, see `solve_row`
     beta: float
-    newton: bool | None  # see `solve_row`
+    is_factor: bool | None  # see `solve_row`
 
 
 class SharedWork(NamedTuple):
@@ -71,7 +71,7 @@ def _update_row(problems, duals, row, squared_norm, s, v, old, old_s, change, to
     for c in range(n_labels):
         old[c], old_s[c] = v[c], s[c]
     h = weight * squared_norm / problems.beta
-    if solve_row(problems.K, h, t, s, v, tol, max_steps, problems.newton) == 0:
+    if solve_row(problems.K, h, t, s, v, tol, max_steps, problems.is_factor) == 0:
         return gap, 0.0, False
     if np.count_nonzero(v) > index.shape[1]:
         return NO_SLOT, 0.0, False
