@@ -57,8 +57,6 @@ def methods():
     yield "ESZSL", baselines.ESZSL(), {"gamma": [0.1, 1.0, 10.0], "lam": [1.0, 10.0, 100.0]}, None
     yield "DeViSE", baselines.DeViSE(), {"alpha": [1e-2, 1e-3, 1e-4], "pairs": ["all", "worst"]}, None
     yield "COSTA", baselines.COSTA(), {"C": [0.1, 1.0, 10.0]}, "counts"
-    yield "LabelMeanTransfer", ensembles.LabelMeanTransfer(), {}, None
-    yield "Consensus", ensembles.Consensus(), {}, "counts"
     yield "Stacked", ensembles.Stacked(tol=1e-2), {}, "counts"
     yield "LabelPropagation", baselines.LabelPropagation(), {"alpha": [0.5, 0.9], "C": [0.1, 1.0]}, "counts"
 

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_info
 from unseen import TAEP, LabelSpace, PhotoTagger, make_tagged_scenes
 from unseen.baselines import COSTA, DMP, ESZSL, ConSE, Cosine, DeViSE, Fast0Tag, LabelPropagation, LatEm
 from unseen.demo import run_demo
-from unseen.ensembles import BackboneKnowledge, Combination, Consensus, LabelMeanTransfer, Stacked
+from unseen.ensembles import BackboneKnowledge, Combination, Stacked
 from unseen.evaluation.metrics import mean_image_average_precision
 
 GOLDEN = Path(__file__).with_name("golden.json")
@@ -55,9 +55,7 @@ OTHERS = {
     "ESZSL": ESZSL(),
     "DeViSE": DeViSE(),
     "COSTA": COSTA(),
-    "LabelMeanTransfer": LabelMeanTransfer(),
     "LabelPropagation": LabelPropagation(),
-    "Consensus": Consensus(),
     "Stacked": Stacked(),
 }
 ON_VOC = {"TAEP": TAEP(rank=5, tol=1e-2), "ConSE": ConSE(), "DMP": DMP(), "ESZSL": ESZSL(), "COSTA": COSTA()}

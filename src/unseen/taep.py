@@ -19,6 +19,7 @@ from unseen.explanation import Explanation, Part
 from unseen.solvers.rows import Rows, is_mapped_matrix, read_chunks, row_scale
 from unseen.validation import Annotations, Matrix, check_choice, check_count, check_generator, check_number
 
+SCALE_FREE_IMAGES = 1000  # the scale-free beta is that of this many images
 SOLVERS = ("convex", "rounded", "alternating", "alternating-sweep")
 
 
@@ -27,10 +28,10 @@ class TAEP(ZeroShotTagger):
 
     Minimises over V = [W, W0] and a projection P of the label vectors M = [seen; unseen]::
 
-        sum_i  w_i (max_{c in Y_i} [1 - s_ic]_+  +  max_{c not in Y_i} [1 + s_ic]_+)
+        sum_i  w_i (mean_{c in Y_i} [1 - s_ic]_+  +  mean_{c not in Y_i} [1 + s_ic]_+)
             +  beta/2 |V|^2  +  gamma H(P)  +  lam A(P)
 
-    with weights w_i of the images and margin scores ``s_ic = F(i, c) - F(i, 0)``, ``F(i, c) = x_i W U' m_c``,
+    (the paper has maxima for the means) with weights w_i of the images and margin scores ``s_ic = F(i, c) - F(i, 0)``, ``F(i, c) = x_i W U' m_c``,
     ``F(i, 0) = x_i W0``, ``P = U U'``. ``H(P) = tr(P M'QM) / 2`` draws unseen labels to seen ones and apart from
     each other, and ``A(P) = tr(P M'LM) / 2`` with the normalised Laplacian L of ``relations`` keeps related labels
     together. Rows of X and M have unit length.
@@ -40,19 +41,25 @@ class TAEP(ZeroShotTagger):
     rank : int or float, optional
         Trace of P: the rank r of the paper's U, which has orthonormal columns. A float in (0, 1] is a share of the
         number of seen labels, at least 1; None is 1.0. Never more than the number of dimensions.
-    beta : float, default=10.0
-        Weight of |V|^2; the losses are summed over the images, as in the paper.
-    gamma, lam : float, default=0.1
+    beta : float, default=0.5
+        Weight of |V|^2.
+    gamma, lam : float, default=0.03
         Weights of H and A. They act only if there are unseen labels or relations, respectively.
+    loss : {"mean", "max"}, default="mean"
+        What the labels of an image cost, its positives and its negatives apart. "max", the paper's, is the loss of
+        the hardest label alone: frequent labels and annotation errors then decide, and what is learned transfers
+        less, the more labels there are.
     solver : {"convex", "rounded", "alternating", "alternating-sweep"}, default="convex"
         "convex" minimises over the convex hull of the projectors, the Fantope {0 <= P <= I, tr P = r}, to the
         global optimum. "rounded" then takes the top-r eigenvectors of P, a point of the paper's own problem.
         "alternating" is the paper's algorithm, for comparison; it cycles when r is below full rank. It solves
         for the duals to the end before each update of U; "alternating-sweep" gives them one pass over the images.
     scaling : {"scale-free", "paper"}, default="scale-free"
-        "paper" uses gamma and lam as printed, where a loss summed over n images outweighs them.
-        "scale-free" scales both terms so that, over all projections, each ranges within [-gamma, gamma] (and
-        [-lam, lam]) for every image: useful values are around 0.01 to 1 whatever n, r and the vectors.
+        "paper" uses beta, gamma and lam as printed, where a loss summed over n images outweighs them.
+        "scale-free" multiplies beta by ``sqrt(n / 1000)`` (n is the weight of the images that have annotations)
+        and scales the terms of P so that, over all projections, each ranges within [-gamma, gamma] (and
+        [-lam, lam]) for every image. Useful values of beta are around 0.1 to 10, of gamma and lam 0.01 to 1,
+        whatever n, r and the vectors.
     normalize : bool, default=True
         Scale features and label vectors to unit length.
     center : bool, default=True
@@ -105,7 +112,7 @@ class TAEP(ZeroShotTagger):
     moments_ : ndarray of shape (n_features, n_seen)
         ``X'Psi / beta``: the contribution of each seen label to every score.
     beta_ : float
-        The beta of this fit.
+        The weight of |V|^2 in this fit.
     duals_ : csr_array of shape (n_images, n_seen)
         Psi: which images and labels support the solution.
 
@@ -125,10 +132,11 @@ class TAEP(ZeroShotTagger):
     def __init__(
         self,
         rank: float | None = None,
-        beta: float = 10.0,
-        gamma: float = 0.1,
-        lam: float = 0.1,
+        beta: float = 0.5,
+        gamma: float = 0.03,
+        lam: float = 0.03,
         *,
+        loss: Literal["mean", "max"] = "mean",
         solver: Literal["convex", "rounded", "alternating", "alternating-sweep"] = "convex",
         scaling: Literal["scale-free", "paper"] = "scale-free",
         normalize: bool = True,
@@ -147,6 +155,7 @@ class TAEP(ZeroShotTagger):
         self.beta = beta
         self.gamma = gamma
         self.lam = lam
+        self.loss = loss
         self.solver = solver
         self.scaling = scaling
         self.normalize = normalize
@@ -255,13 +264,18 @@ class TAEP(ZeroShotTagger):
         gamma, lam = check_number(self.gamma, "gamma", high=most), check_number(self.lam, "lam", high=most)
         n_seen, n_dims = problem.seen.shape
         rank = _check_rank(self.rank, n_seen, n_dims)
-        if hasattr(problem.X, "futures"):
+        is_spread = hasattr(problem.X, "futures")
+        images = problem.X
+        if not is_spread:
+            rows = Rows(problem.X, row_scale(problem.X, self.normalize_), _n_threads(self.n_jobs))
+            images = TrainingImages(rows, problem.T, problem.weights, is_mean=self._is_mean())
+        if scaling == "scale-free":
+            beta *= float(np.sqrt(images.annotated_weight / SCALE_FREE_IMAGES))
+        if is_spread:
             from unseen.cluster.fit import ClusterDual
 
-            images, duals = problem.X, ClusterDual(problem.X, beta, rng)
+            duals = ClusterDual(images, beta, rng)
         else:
-            rows = Rows(problem.X, row_scale(problem.X, self.normalize_), _n_threads(self.n_jobs))
-            images = TrainingImages(rows, problem.T, problem.weights)
             duals = LocalDual(images, beta, rng)
         basis, C = _span(np.vstack([problem.seen, problem.unseen]))
         null = n_dims - C.shape[1]
@@ -270,6 +284,9 @@ class TAEP(ZeroShotTagger):
             C, n_seen, problem.relations, gamma=gamma, lam=lam, rank=rank, null=null, n_images=n_images
         )
         return ProjectionProblem(C[:n_seen], B, beta, rank, null), basis, duals
+
+    def _is_mean(self) -> bool:
+        return check_choice(self.loss, "loss", ("mean", "max")) == "mean"
 
     def _solve(self, task: Any, basis: Matrix, duals: Any, n_images: int) -> Any:
         from unseen.solvers.projection import Start, round_to_rank, solve_alternating, solve_convex
@@ -299,8 +316,9 @@ class TAEP(ZeroShotTagger):
         if memory == "low":
             raise ValueError("memory: 'low' keeps X in a file of this machine. Pass 'full' to train on a cluster.")
         X = check_dask_images(self, X) if is_dask(X) else self._check_images(X, reset=True)
+        options: Any = {"normalize": self.normalize_, "is_mean": self._is_mean()}
         part_size, weights = check_count(self.part_size, "part_size"), _check_weights(sample_weight, X)
-        return *spread(X, Y, normalize=self.normalize_, part_size=part_size, weights=weights), None
+        return *spread(X, Y, part_size=part_size, weights=weights, **options), None
 
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:
         if self.memory == "low" and is_mapped_matrix(X):

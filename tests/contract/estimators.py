@@ -7,7 +7,7 @@ import numpy as np
 from unseen import TAEP
 from unseen.base import Matrix, TrainingProblem, ZeroShotTagger
 from unseen.baselines import COSTA, DMP, ESZSL, ConSE, Cosine, DeViSE, Fast0Tag, LabelPropagation, LatEm
-from unseen.ensembles import BackboneKnowledge, Combination, Consensus, LabelMeanTransfer, Stacked
+from unseen.ensembles import BackboneKnowledge, Combination, Stacked
 
 ESTIMATORS: list[ZeroShotTagger] = [
     TAEP(beta=1.0, tol=1e-5),
@@ -19,14 +19,13 @@ ESTIMATORS: list[ZeroShotTagger] = [
     DeViSE(),
     COSTA(),
     LabelPropagation(),
-    LabelMeanTransfer(),
-    Consensus(neighborhood=1.0),  # there are too few images for the neighbours of the default
-    Stacked(beta=10.0, n_splits=3, tol=1e-5),
+    Stacked(n_splits=3, tol=1e-5),
 ]
 CLASSES = np.random.default_rng(3).normal(size=(12, 16))  # the last 12 features as scores of 12 classes
 WITH_VECTORS: list[ZeroShotTagger] = [
     BackboneKnowledge(CLASSES, sharpness=2.0, n_features=4),
     Combination(ESZSL(), BackboneKnowledge(CLASSES, sharpness=2.0), 4),
+    Stacked(BackboneKnowledge(CLASSES, sharpness=2.0), 4, n_splits=3, tol=1e-5),
     Cosine(),
 ]
 

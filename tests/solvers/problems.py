@@ -8,13 +8,14 @@ from unseen.solvers.projection import ProjectionProblem
 from unseen.solvers.rows import Rows, row_scale
 
 
-def as_images(X, T, weights=None, *, normalize=False, n_threads=1):
-    return TrainingImages(Rows(X, row_scale(X, normalize), n_threads), T, weights)
+def as_images(X, T, weights=None, *, normalize=False, n_threads=1, is_mean=False):
+    return TrainingImages(Rows(X, row_scale(X, normalize), n_threads), T, weights, is_mean=is_mean)
 
 
 def random_problem(
-    seed, *, n=40, d=5, n_seen=5, n_dims=4, rank=None, beta=None, regulariser=0.0, learnable=False, weighted=False
-):
+    seed, *, n=40, d=5, n_seen=5, n_dims=4, rank=None, beta=None, regulariser=0.0, learnable=False, weighted=False,
+    is_mean=False,
+):  # fmt: skip
     """A problem and its images: targets of pure chance, some unknown, or such that a bilinear model explains."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
@@ -27,7 +28,8 @@ def random_problem(
         T = np.where(scores > np.quantile(scores, 0.6, axis=0), 1, -1).astype(np.int8)
     beta = float(10.0 ** rng.uniform(-1, 2)) if beta is None else beta
     weights = np.where(rng.random(n) < 0.2, 0.0, rng.uniform(0, 3, n)) if weighted else None
-    return ProjectionProblem(C, regulariser * (B + B.T), beta, rank or n_dims, 0), as_images(X, T, weights)
+    images = as_images(X, T, weights, is_mean=is_mean)
+    return ProjectionProblem(C, regulariser * (B + B.T), beta, rank or n_dims, 0), images
 
 
 def start(images, problem, seed=0):
@@ -53,13 +55,17 @@ def assert_feasible(psi, images):
     assert np.all(psi * images.T >= 0)
     assert not psi[images.T == 0].any()
     for side in (1, -1):
-        assert np.all(np.where(-side == images.T, 0.0, side * psi).sum(axis=1) <= images.weights * (1 + 1e-9))
+        mass, caps = np.where(-side == images.T, 0.0, side * psi), images.weights * (1 + 1e-9)
+        assert np.all(mass.sum(axis=1) <= caps)
+        if images.is_mean:
+            assert np.all(mass.max(axis=1) <= caps / (side == images.T).sum(axis=1).clip(1))
 
 
 def _losses(scores, images):
     sides = [(i, side, np.flatnonzero(side == t)) for i, t in enumerate(images.T) for side in (1, -1)]
+    total = (lambda losses: cp.sum(losses) / losses.size) if images.is_mean else cp.max
     terms = [
-        images.weights[i] * cp.max(cp.pos(1 - side * scores[i, members]))
+        images.weights[i] * total(cp.pos(1 - side * scores[i, members]))
         for i, side, members in sides
         if len(members)
     ]

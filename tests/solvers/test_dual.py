@@ -11,13 +11,15 @@ from unseen.solvers.dual import LabelKernel, SparseDuals, kernel_factor, solve_d
 I4 = np.eye(4)
 
 
+@pytest.mark.parametrize("is_mean", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", range(20))
-def test_optimum_equals_an_independent_solver(seed, weighted):
+def test_optimum_equals_an_independent_solver(seed, weighted, is_mean):
     rng = np.random.default_rng(1000 + seed)
     n_seen, n_dims = int(rng.integers(1, 9)), int(rng.integers(1, 6))
     n, d = int(rng.integers(5, 61)), int(rng.integers(1, 12))
-    problem, images = random_problem(seed, n=n, d=d, n_seen=n_seen, n_dims=n_dims, weighted=weighted)
+    sizes = {"n": n, "d": d, "n_seen": n_seen, "n_dims": n_dims}
+    problem, images = random_problem(seed, **sizes, weighted=weighted, is_mean=is_mean)
     solution, duals = solve_at(problem, images, np.eye(n_dims), tol=5e-7)
     optimum = optimum_at(problem, images, np.eye(n_dims))
     assert solution.primal == pytest.approx(optimum, rel=1e-6)

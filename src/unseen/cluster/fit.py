@@ -76,7 +76,9 @@ def check_dask_images(estimator: Any, X: Any) -> Any:
     return X
 
 
-def spread(X: Any, Y: Any, *, normalize: bool, part_size: int, weights: Any = None) -> tuple[Parts, Annotations]:
+def spread(
+    X: Any, Y: Any, *, normalize: bool, part_size: int, is_mean: bool, weights: Any = None
+) -> tuple[Parts, Annotations]:
     """Put images, targets and weights on the workers of the current cluster, in parts of about ``part_size`` rows.
 
     X is a validated local matrix, or a Dask array as returned by `known_rows`; weights are a NumPy or
@@ -99,7 +101,7 @@ def spread(X: Any, Y: Any, *, normalize: bool, part_size: int, weights: Any = No
     # Tasks may carry a part of X, so that Dask can repeat them.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
         futures = [
-            _submit(client, workers[k % len(workers)], make_part, *block, int(edges[k]), normalize, dtype)
+            _submit(client, workers[k % len(workers)], make_part, *block, int(edges[k]), normalize, is_mean, dtype)
             for k, block in enumerate(blocks)
         ]
     n_positive, *sums = np.sum(client.gather(client.map(_summary, futures, pure=False)), axis=0).tolist()
@@ -137,14 +139,16 @@ def _submit(client: Any, home: str | None, function: Callable[..., Any], *argume
     return client.submit(function, *arguments, pure=False, workers=home, allow_other_workers=home is not None)
 
 
-def make_part(X: Any, T: Any, weights: Any, first: int, normalize: bool, dtype: np.dtype[Any]) -> TrainingImages:
+def make_part(
+    X: Any, T: Any, weights: Any, first: int, normalize: bool, is_mean: bool, dtype: np.dtype[Any]
+) -> TrainingImages:
     """Validate the images of one part, which starts at row ``first``."""
     try:
         X = check_array(X, accept_sparse="csr", dtype=dtype, order="C", input_name="X", copy=sp.issparse(X))
         if sp.issparse(X):
             X.sum_duplicates()
         rows = Rows(sp.csr_array(X) if sp.issparse(X) else _writeable(X), row_scale(X, normalize))
-        return TrainingImages(rows, _writeable(T), weights)
+        return TrainingImages(rows, _writeable(T), weights, is_mean=is_mean)
     except ValueError as error:
         raise ValueError(f"{error} (In the part that starts at row {first}.)") from None
 

@@ -2,7 +2,6 @@
 
 from unseen.ensembles.backbone_knowledge import BackboneKnowledge
 from unseen.ensembles.combination import Combination
-from unseen.ensembles.consensus import Consensus, LabelMeanTransfer
 from unseen.ensembles.stacked import Stacked
 
-__all__ = ["BackboneKnowledge", "Combination", "Consensus", "LabelMeanTransfer", "Stacked"]
+__all__ = ["BackboneKnowledge", "Combination", "Stacked"]

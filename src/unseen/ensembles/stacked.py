@@ -1,4 +1,4 @@
-"""Stacked: TAEP for the annotated labels, a consensus of three methods for all others, on one scale."""
+"""Stacked: classifiers for the annotated labels, TAEP for all others, on one scale."""
 
 from __future__ import annotations
 
@@ -7,46 +7,50 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import expit
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
-from unseen.baselines._linear import gather, known_images, project, signed_power
-from unseen.ensembles.consensus import Consensus
+from unseen.baselines._linear import gather, known_images, logistic_regression, project
+from unseen.explanation import Part
 from unseen.taep import TAEP
 from unseen.validation import Matrix, check_count, check_number
 
-MOST_SCORED = 2000  # images per fold; more would hardly change a handful of coefficients
+MOST_FITTED, MOST_SCORED = 10_000, 2000  # images per fold; more would hardly change a handful of coefficients
 LEAST_SLOPE = 0.05  # keeps the order of a score, however weak it was on held-out labels
 PENALTY = 1.0  # of the squared coefficients; the losses are summed over the entries
 
 
 class Stacked(ZeroShotTagger):
-    r"""TAEP for the seen labels and `Consensus` for all others, both as log-odds.
+    r"""Logistic classifiers for the seen labels and `TAEP` for all others, as log-odds.
 
-    With s(x, k) the margin score of a seen label by `TAEP` (without its terms for unseen labels) and u(x, c) the
-    score of `Consensus`::
+    With l(x, k) the log-odds of seen label k, which minimise
+    ``sum over known (i, k) of log(1 + exp(-t_ik l(x_i, k))) + |w_k|^2 / (2 C)``, s(x, c) the margin score of `TAEP`
+    and e(x, c) that of ``evidence``, if there is one::
 
-        score(x, k) = d s(x, k) + e                               if k is a seen label
-        score(x, c) = a u(x, c) - b max_k s(x, k) + c0            otherwise
+        score(x, k) = d0 l(x, k) + d1 e(x, k) + d2                if k is a seen label
+        score(x, c) = a0 s(x, c) + a1 e(x, c) + a2                otherwise
 
-    The coefficients minimise two logistic losses, with a, d > 0 and b >= 0, on labels and images that were held
-    out in turn: each fold fits both methods on the other labels of the other images. c0 is the median over the
-    held-out labels of each one's own intercept. Without label vectors, or with a single seen label, d = a = 1,
-    b = e = 0 and c0 is minus the threshold of `Consensus`. `explain`: the parts are ``a`` times those of
-    `Consensus` or ``d`` times those of `TAEP`; a seen label also gets the remainder of its score.
+    The coefficients minimise two logistic losses, with slopes of at least 0 (d0, a0 > 0), on labels and images
+    that were held out in turn: each fold fits classifiers and TAEP on the other labels of the other images. Without
+    label vectors, or with a single seen label, d0 = a0 = 1 and the others are 0. `explain`: the parts are those of
+    TAEP, or the classifier of the label itself, and those of the evidence, times their coefficients.
 
     Parameters
     ----------
-    beta : float, default=1.0
-        Weight of |V|^2 in `TAEP`.
+    evidence : ZeroShotTagger, optional
+        Usually `BackboneKnowledge`: a tagger that needs no annotations of the labels it ranks.
+    n_features : int, optional
+        With ``evidence``: number of leading columns of X that are features; the others are for the evidence.
+    C : float, default=3.0
+        Inverse strength of the penalty of the classifiers.
+    beta : float, default=0.5
+        Weight of |V|^2 in `TAEP`, scale-free.
     n_splits : int, default=5
         Folds of labels and of images; at most as many as there are seen labels.
-    power : float, default=0.5
-        Features enter as ``sign(x) |x|^power``. Any value but 1 copies them in memory.
-    normalize, center : bool, default=True
-        Scale features and label vectors to unit length, the latter after subtracting the mean of those in `fit`.
     tol : float, default=1e-2
         Certified relative gap of `TAEP` to reach.
     random_state : int, RandomState or None, default=0
@@ -54,10 +58,12 @@ class Stacked(ZeroShotTagger):
 
     Attributes
     ----------
-    seen_part_, unseen_part_ : TAEP, Consensus
-        The fitted methods.
-    seen_odds_, unseen_odds_ : ndarray of shape (2,) and (3,)
-        (d, e) and (a, -b, c0).
+    weights_, bias_ : ndarray of shape (n_features, n_seen) and (n_seen,)
+        ``l(x, .) = x weights_ + bias_``, with x of unit length.
+    transfer_, evidence_ : ZeroShotTagger or None
+        The fitted `TAEP` (None without label vectors) and the fitted evidence.
+    seen_odds_, unseen_odds_ : ndarray of shape (3,)
+        (d0, d1, d2) and (a0, a1, a2).
 
     Examples
     --------
@@ -69,128 +75,154 @@ class Stacked(ZeroShotTagger):
     (5, 24)
     """
 
+    normalize = center = False  # each part does its own scaling and centring
+    transfer_: TAEP | None
+    evidence_: ZeroShotTagger | None
+
     def __init__(
         self,
-        beta: float = 1.0,
+        evidence: ZeroShotTagger | None = None,
+        n_features: int | None = None,
         *,
+        C: float = 3.0,
+        beta: float = 0.5,
         n_splits: int = 5,
-        power: float = 0.5,
-        normalize: bool = True,
-        center: bool = True,
         tol: float = 1e-2,
         random_state: Any = 0,
     ) -> None:
+        self.evidence = evidence
+        self.n_features = n_features
+        self.C = C
         self.beta = beta
         self.n_splits = n_splits
-        self.power = power
-        self.normalize = normalize
-        self.center = center
         self.tol = tol
         self.random_state = random_state
 
     def _set_labels(self, n_seen: int, names: tuple[str, ...] | None, seen: Any, unseen: Any) -> None:
         super()._set_labels(n_seen, names, seen, unseen)
         self.has_vectors_ = seen is not None
+        self.n_features_ = self.n_features_in_
+        if self.evidence is None:
+            return
+        if not isinstance(self.evidence, ZeroShotTagger):
+            raise ValueError(f"evidence: {self.evidence!r} was given. Pass a tagger, such as BackboneKnowledge.")
+        self.n_features_ = check_count(self.n_features, "n_features")
+        if self.n_features_ >= self.n_features_in_:
+            raise ValueError(
+                f"n_features: {self.n_features_} of the {self.n_features_in_} columns of X leave none for the "
+                f"evidence. Pass how many are features."
+            )
 
     def _fit(self, problem: TrainingProblem) -> None:
         n_splits = check_count(self.n_splits, "n_splits", low=2)
-        self.power_ = check_number(self.power, "power", strict=True)
+        check_number(self.C, "C", strict=True)
         X, T = known_images(problem.X, problem.T)
-        problem = problem._replace(X=self._powered(X), T=T)
-        self.embedded_ = problem.seen
-        self.seen_part_, self.unseen_part_ = self._fit_parts(problem)
-        self.seen_odds_ = np.array([1.0, 0.0])
-        self.unseen_odds_ = np.array([1.0, 0.0, -self.unseen_part_.threshold_])
+        features, others = self._columns(X)
+        problem = problem._replace(X=features, T=T)
+        self.evidence_ = None
+        if self.evidence is not None:
+            labels = (problem.seen, problem.unseen if len(problem.unseen) else None) if self.has_vectors_ else ()
+            self.evidence_ = clone(self.evidence).fit(others, _annotations(T), *labels)
+        self.weights_, self.bias_ = logistic_regression(features, T, self.C, normalize=True)
+        self.transfer_ = self._fit_taep(problem) if self.has_vectors_ else None
+        self.seen_odds_ = self.unseen_odds_ = np.array([1.0, 0.0, 0.0])
         if self.has_vectors_:
-            self._calibrate(problem, n_splits)
+            self._calibrate(problem, others, n_splits)
 
-    def _fit_parts(self, problem: TrainingProblem) -> tuple[TAEP, Consensus]:
-        X, Y = problem.X, np.where(problem.T == 0, np.nan, problem.T == 1)
-        # The vectors are already centred and the features raised to their power.
-        shared: Any = {"normalize": self.normalize, "center": False}
-        taep = TAEP(beta=self.beta, gamma=0.0, lam=0.0, tol=self.tol, random_state=self.random_state, **shared)
-        taep.fit(X, Y, problem.seen)
+    def _columns(self, X: Any) -> tuple[Any, Any]:
+        """Features, and the columns of the evidence."""
+        parts = X[:, : self.n_features_], X[:, self.n_features_ :]
+        return parts if sp.issparse(X) else tuple(map(np.ascontiguousarray, parts))  # type: ignore[return-value]
+
+    def _fit_taep(self, problem: TrainingProblem) -> TAEP:
+        taep = TAEP(beta=self.beta, tol=self.tol, random_state=self.random_state)
+        taep.set_params(center=len(problem.seen) + len(problem.unseen) > 1)  # a vector minus itself is zero
         unseen = problem.unseen if len(problem.unseen) else None
-        return taep, Consensus(power=1.0, **shared).fit(X, Y, problem.seen, unseen, problem.relations)
+        return taep.fit(problem.X, _annotations(problem.T), problem.seen, unseen, problem.relations)
 
-    def _calibrate(self, problem: TrainingProblem, n_splits: int) -> None:
+    def _calibrate(self, problem: TrainingProblem, others: Any, n_splits: int) -> None:
         """Learn the coefficients, as far as labels and images can be held out."""
+        evidence = self._evidence_scores(others, problem.seen)  # needs no annotations: fitted once
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit gives its own warning
-            folds = folds_of(problem, n_splits, normalize=self.normalize_)
-            entries = [self._held_out(problem, *fold) for fold in folds]
-        if not entries:
-            return
-        own, other = (np.vstack(part) for part in zip(*entries, strict=True))
-        odds = fit_log_odds(own[:, 1:], own[:, 0])
-        self.seen_odds_ = self.seen_odds_ if odds is None else odds
-        odds = fit_log_odds(other[:, 2:], other[:, 0])
-        if odds is not None:
-            intercept = typical_intercept(other[:, 2:] @ odds[:-1], other[:, 0], other[:, 1])
-            self.unseen_odds_ = np.append(odds[:-1], intercept)
+            entries = [self._held_out(problem, evidence, *fold) for fold in folds_of(problem, n_splits)]
+        for name, part in zip(("seen_odds_", "unseen_odds_"), zip(*entries, strict=True), strict=False):
+            rows = np.vstack(part)
+            odds = fit_log_odds(rows[:, 1:], rows[:, 0])
+            if odds is not None:
+                setattr(self, name, odds)
 
-    def _held_out(self, problem: TrainingProblem, trained: Any, fitted: Any, scored: Any) -> tuple[Matrix, Matrix]:
-        """One row per entry: truth and score of trained labels; truth, label, score and maximum of the others."""
-        T, M, R = problem.T, problem.seen, problem.relations
+    def _held_out(
+        self, problem: TrainingProblem, evidence: Matrix, trained: Any, fitted: Any, scored: Any
+    ) -> tuple[Matrix, Matrix]:
+        """Truth, score and evidence of each entry, of trained labels and of the others."""
+        X, T, M, R = problem.X, problem.T, problem.seen, problem.relations
         order = np.concatenate([np.flatnonzero(trained), np.flatnonzero(~trained)])
         R = None if R is None else R[np.ix_(order, order)]
-        part = TrainingProblem(problem.X[fitted], T[np.ix_(fitted, trained)], M[trained], M[~trained], R)
-        taep, consensus = self._fit_parts(part)
-        own = taep.decision_function(problem.X[scored], M[trained])
-        other = consensus.decision_function(problem.X[scored], M[~trained]) + consensus.threshold_
-        truth, shape = T[scored], other.shape
-        labels, surest = np.flatnonzero(~trained), own.max(axis=1, keepdims=True)
-        columns = truth[:, ~trained], np.broadcast_to(labels, shape), other, np.broadcast_to(surest, shape)
-        return (
-            np.column_stack([truth[:, trained].ravel(), own.ravel()]),
-            np.column_stack([column.ravel() for column in columns]),
+        part = TrainingProblem(X[fitted], T[np.ix_(fitted, trained)], M[trained], M[~trained], R)
+        weights, bias = logistic_regression(part.X, part.T, self.C, normalize=True)
+        own = project(X[scored], weights, normalize=True) + bias
+        transferred = self._fit_taep(part).decision_function(X[scored], M[~trained])
+        return tuple(  # type: ignore[return-value]
+            np.column_stack([part.ravel() for part in (T[np.ix_(scored, which)], s, evidence[np.ix_(scored, which)])])
+            for which, s in ((trained, own), (~trained, transferred))
         )
 
+    def _evidence_scores(self, X: Any, M: Matrix) -> Matrix:
+        if self.evidence_ is None:
+            return np.zeros((X.shape[0], len(M)))
+        return self.evidence_._margin_scores(X, self.evidence_._embed(M, "labels"))
+
     def _margin_scores(self, X: Any, M: Matrix) -> Matrix:
-        X, places = self._powered(X), seen_places(M, self.embedded_)
-        scores, known = np.empty((X.shape[0], len(M))), places >= 0
-        slope, intercept = self.seen_odds_
-        scores[:, known] = slope * self.seen_part_._margin_scores(X, self.embedded_[places[known]]) + intercept
-        if not known.all():
-            transferred = self.unseen_odds_[0] * self.unseen_part_._scores(X, M[~known])
-            scores[:, ~known] = transferred - self._needed(X)[:, None]
-        return scores
+        features, others = self._columns(X)
+        places = seen_places(M, self.label_vectors_[: self.n_seen_])
+        known, scores = places >= 0, np.empty((X.shape[0], len(M)))
+        own = project(features, self.weights_[:, places[known]], normalize=True) + self.bias_[places[known]]
+        scores[:, known] = self.seen_odds_[0] * own + self.seen_odds_[2]
+        if not known.all() and self.transfer_ is not None:
+            s = self.transfer_._margin_scores(features, self.transfer_._embed(M[~known], "labels"))
+            scores[:, ~known] = self.unseen_odds_[0] * s + self.unseen_odds_[2]
+        slopes = np.where(known, self.seen_odds_[1], self.unseen_odds_[1])
+        return np.asarray(scores + slopes * self._evidence_scores(others, M)) if slopes.any() else scores
 
-    def _powered(self, X: Any) -> Any:
-        return signed_power(X, self.power_, normalize=self.normalize_)
-
-    def _thresholds(self, X: Any) -> Matrix:
-        return self._needed(self._powered(X))
-
-    def _needed(self, powered: Any) -> Matrix:
-        """Value that ``a u(x, c)`` of an unseen label must exceed."""
-        margins = self.seen_part_._margin_scores(powered, self.embedded_)
-        return np.asarray(-self.unseen_odds_[1] * margins.max(axis=1) - self.unseen_odds_[2])
-
-    def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
-        powered, place = self._powered(X), int(seen_places(M, self.embedded_)[0])
-        if place < 0:
-            return np.asarray(self.unseen_odds_[0] * self.unseen_part_._seen_parts(powered, M))
-        parts: Matrix = self.seen_odds_[0] * self.seen_part_._seen_parts(powered, self.embedded_[[place]])
-        parts[place] += self._margin_scores(X, M)[0, 0] + self._needed(powered)[0] - parts.sum()
+    def _parts(self, X: Any, M: Matrix) -> list[Part]:
+        features, others = self._columns(X)
+        place = int(seen_places(M, self.label_vectors_[: self.n_seen_])[0])
+        odds = self.unseen_odds_ if place < 0 else self.seen_odds_
+        if place >= 0:
+            own = float(project(features, self.weights_[:, [place]], normalize=True)[0, 0] + self.bias_[place])
+            parts = [Part("label", self.label_names_[place], float(odds[0]) * own)]
+        else:
+            values = odds[0] * self.transfer_._seen_parts(features, self.transfer_._embed(M, "label"))  # type: ignore[union-attr]
+            names = self.label_names_[: self.n_seen_]
+            parts = [Part("label", name, value) for name, value in zip(names, values.tolist(), strict=True)]
+        if self.evidence_ is not None:
+            told = self.evidence_._parts(others, self.evidence_._embed(M, "label"))
+            parts += [Part(kind, name, float(odds[1]) * value) for kind, name, value in told]
         return parts
 
 
-def folds_of(problem: TrainingProblem, n_splits: int, *, normalize: bool) -> Iterator[tuple[Any, Any, Any]]:
+def _annotations(T: Any) -> Matrix:
+    return np.where(T == 0, np.nan, T == 1)
+
+
+def folds_of(problem: TrainingProblem, n_splits: int) -> Iterator[tuple[Any, Any, Any]]:
     """Yield which labels to train, and the rows of the images to fit and to score; deterministic."""
     X, T, M = problem.X, problem.T, problem.seen
     shown = T == 1
     n_splits = min(n_splits, T.shape[1], len(T))
-    mean = gather(X, np.full((len(T), 1), 1.0 / len(T)), normalize=normalize)
-    nearest_first = np.argsort(project(X, mean, normalize=normalize)[:, 0], kind="stable")
+    mean = gather(X, np.full((len(T), 1), 1.0 / len(T)), normalize=True)
+    nearest_first = np.argsort(project(X, mean, normalize=True)[:, 0], kind="stable")
     of_image = deal(nearest_first, max(n_splits, -(-len(T) // MOST_SCORED)))
+    n_used = MOST_FITTED * (of_image.max() + 1) // len(T)  # groups of images that one fold is fitted to
     of_label = deal(np.lexsort([M @ M.mean(axis=0), shown.sum(axis=0)]), n_splits)
     for held in range(n_splits):
         trained = of_label != held
         if not trained.any() or trained.all():
             continue
         useful = shown[:, trained].any(axis=1) | ~shown.any(axis=1)
-        fitted = np.flatnonzero((of_image != held) & useful & (T[:, trained] != 0).any(axis=1))
+        is_used = (of_image != held) & ((of_image - held) % (of_image.max() + 1) <= max(n_used, 1))
+        fitted = np.flatnonzero(is_used & useful & (T[:, trained] != 0).any(axis=1))
         if shown[np.ix_(fitted, trained)].any():
             yield trained, fitted, np.flatnonzero(of_image == held)
 
@@ -203,7 +235,7 @@ def deal(order: NDArray[np.intp], n_groups: int) -> NDArray[np.intp]:
 
 
 def fit_log_odds(features: Matrix, targets: Matrix) -> Matrix | None:
-    """Minimise ``sum log(1 + exp(-t (<w, f> + b))) + PENALTY/2 |w|^2``, with ``w_0 >= LEAST_SLOPE``, ``w_j <= 0``.
+    """Minimise ``sum log(1 + exp(-t (<w, f> + b))) + PENALTY/2 |w|^2``, with ``w_0 >= LEAST_SLOPE``, ``w_j >= 0``.
 
     Entries with target 0 are left out; None if the others have only one sign. Returns (w, b).
     """
@@ -223,26 +255,8 @@ def fit_log_odds(features: Matrix, targets: Matrix) -> Matrix | None:
         return float(loss) / len(t), (Z.T @ (-t * expit(-margins)) + penalty * w) / len(t)
 
     least = LEAST_SLOPE * spread[0]
-    bounds = [(least, None), *[(None, 0.0)] * (F.shape[1] - 1), (None, None)]
+    bounds = [(least, None), *[(0.0, None)] * (F.shape[1] - 1), (None, None)]
     start = np.append(max(1.0, least), np.zeros(F.shape[1]))
     options = {"maxiter": 1000, "ftol": 1e-15, "gtol": 1e-9}
     solved = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return np.asarray(solved.x / np.append(spread, 1.0))
-
-
-def typical_intercept(scores: Matrix, targets: Matrix, labels: Matrix) -> float:
-    """Median over the labels of the intercept that makes the mean probability of a label its own rate.
-
-    A single intercept for all entries would follow the most frequent label.
-    """
-    from scipy.optimize import brentq
-
-    found = []
-    for label in np.unique(labels[targets != 0]):
-        s, shown = (values[(labels == label) & (targets != 0)] for values in (scores, targets == 1))
-        rate = (shown.sum() + 0.5) / (len(shown) + 1.0)  # neither 0 nor 1
-        level = np.log(rate / (1.0 - rate))
-        # The root lies between these two; the slack is for rounding when all scores are equal.
-        ends = level - s.max() - 1e-6, level - s.min() + 1e-6
-        found.append(brentq(lambda b, s=s, rate=rate: expit(s + b).mean() - rate, *ends))
-    return float(np.median(found))

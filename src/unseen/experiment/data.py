@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.preprocessing import normalize
 
 from unseen.datasets import read_annotations
 from unseen.datasets.annotations import Annotations
@@ -126,10 +125,6 @@ class ExperimentData:
         names = self.features if method.columns == "features" else self.logits
         return next((name for name in self.features if name in names), None)
 
-    def used(self, method: Method, backbone: str) -> tuple[str, ...]:
-        """The backbones whose features a method gets: one, or all."""
-        return tuple(self.features) if method.columns == "all" else (backbone,)
-
     def sources(self, method: Method) -> tuple[str, ...]:
         """Sources of label vectors that a method chooses from."""
         known = self.vectors if method.columns == "features" else self.classes
@@ -139,21 +134,13 @@ class ExperimentData:
         """Relations that a method is given, if there are any."""
         return None if method.relations is None else self.relations.get(method.relations)
 
-    def n_features(self, method: Method, backbone: str) -> int:
-        """Number of feature columns of a method that also gets logits."""
-        return sum(self.features[name].shape[1] for name in self.used(method, backbone))
-
     def columns(self, method: Method, backbone: str) -> NDArray[Any]:
         """The X of a method."""
         if method.columns == "features":
             return self.features[backbone]
         if method.columns == "logits":
             return self.logits[backbone]
-        features = [self.features[name] for name in self.used(method, backbone)]
-        if method.columns == "all":
-            # The squares of long rows overflow in half precision.
-            features = [normalize(block.astype(np.result_type(block, np.float32))) for block in features]
-        return np.hstack([*features, self.logits[backbone]])
+        return np.hstack([self.features[backbone], self.logits[backbone]])
 
 
 def read_data(

@@ -20,11 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from unseen import taep
 from unseen.base import ZeroShotTagger
 from unseen.evaluation import metrics
 from unseen.evaluation.protocol import (
@@ -234,7 +232,7 @@ def frame(cells: Sequence[Cell], results: Sequence[Mapping[str, Any]], data: Exp
         {
             "curve": cell.curve, "at": cell.at, "method": cell.method.name, "track": cell.method.track,
             "split": cell.split_name, "seed": cell.seed, "vectors": result["vectors"],
-            "features": " + ".join(data.used(cell.method, cell.backbone)), "protocol": protocol,
+            "features": cell.backbone, "protocol": protocol,
             **dict(zip(metrics.Summary._fields, iterate[protocol], strict=True)),
             "parameters": ", ".join(f"{name} {value}" for name, value in sorted(result["params"].items())),
             "settings": len(result["searched"]), "held_out_miap": result["held_out"],
@@ -278,15 +276,12 @@ def run_cell(cell: Cell, data: ExperimentData, plan: SearchPlan) -> dict[str, An
 
 def iterates(model: Any, n: int, *given: Any) -> Iterator[ZeroShotTagger]:
     """The model fitted to what is given; for n > 1 after each of the last n iterations that it may take."""
-    if n > 1 and hasattr(taep, "SOLVERS"):  # its alternations continue where the last fit stopped
-        yield model.set_params(max_iter=model.max_iter - n + 1).fit(*given)
-        model.set_params(warm_start=True, max_iter=1)
-        yield from (model.fit(*given) for _ in range(n - 1))
-        return
-    for earlier in range(n - 1, 0, -1):
-        # Fits with the same seed share their first iterations.
-        yield clone(model).set_params(max_iter=model.max_iter - earlier).fit(*given)
+    if n > 1:
+        model.set_params(max_iter=model.max_iter - n + 1)
     yield model.fit(*given)
+    if n > 1:  # the alternations continue where the last fit stopped
+        model.set_params(warm_start=True, max_iter=1)
+    yield from (model.fit(*given) for _ in range(n - 1))
 
 
 def figures_of(models: Iterable[ZeroShotTagger], views: Sequence[View]) -> list[dict[str, Any]]:
@@ -333,7 +328,7 @@ def _seeds(model: ZeroShotTagger) -> list[str]:
 
 
 def _make(cell: Cell, data: ExperimentData, source: str) -> ZeroShotTagger:
-    n_features = data.n_features(cell.method, cell.backbone)
+    n_features = data.features[cell.backbone].shape[1]
     return cell.method.make(n_features, data.classes.get(source), cell.seed)
 
 
@@ -394,7 +389,7 @@ def _digests(data: ExperimentData) -> dict[str, str]:
 def _key(cell: Cell, data: ExperimentData, plan: SearchPlan, digests: Mapping[str, str]) -> str:
     """Key of everything that the result depends on."""
     method = cell.method
-    used = ["annotations", *(f"features {name}" for name in data.used(method, cell.backbone))]
+    used = ["annotations", f"features {cell.backbone}"]
     used += [f"vectors {source}" for source in cell.sources]
     if method.columns != "features":
         used += [f"logits {cell.backbone}", *(f"classes {source}" for source in cell.sources)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from unseen import taep
 from unseen.experiment.runner import Cell, Experiment
 from unseen.taep import TAEP
 
@@ -22,8 +21,6 @@ SOLVERS: Final[dict[str, dict[str, Any]]] = {
     "alternation": {"solver": "alternating", "max_iter": BURN_IN + ITERATES},
     "alternation, one sweep": {"solver": "alternating-sweep", "max_iter": BURN_IN + ITERATES},
 }
-if not hasattr(taep, "SOLVERS"):
-    del SOLVERS["alternation, one sweep"]
 
 
 def strength_cells(experiment: Experiment) -> list[Cell]:

@@ -292,6 +292,7 @@ def differences(result: Reproduction) -> list[Difference]:
         if name not in RIVALS and not name.startswith("TAEP")
     ]
     pairs += [("Auxiliary information helps", name, "TAEP") for name in ("TAEP-H", "TAEP-C")]
+    pairs += [("The mean loss helps", f"{name} (mean)", name) for name in ("TAEP", "TAEP-C", "TAEP-H")]
     found = []
     for protocol in PROTOCOLS:
         miap = result.rows[result.rows.protocol == protocol].groupby(["method", "split"], sort=False).miap.mean()

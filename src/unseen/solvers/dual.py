@@ -2,7 +2,8 @@
 
 Primal ``P(V) = sum_i w_i loss_i(x_i V A') + beta/2 |V|^2``; dual ``D(Psi) = <Psi, T> - beta/2 |V(Psi)|^2`` with
 ``V(Psi) = X' Psi A / beta``; ``A A' = K`` is the label kernel and ``w`` are the weights of the images. The entries
-of Psi have the signs of their targets, and the absolute values on each side of row i sum to at most ``w_i``.
+of Psi have the signs of their targets, and the absolute values on each side of row i sum to at most ``w_i``. With
+the mean over the labels of a side as its loss, in place of the maximum, each is at most ``w_i / (their number)``.
 ``P - D`` bounds the error of both.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -60,10 +62,15 @@ class LabelKernel:
 
 
 class TrainingImages:
-    """Images, their targets T in {-1, 0, +1} (0 = unknown), and the weights of their losses (None = ones)."""
+    """Images, their targets T in {-1, 0, +1} (0 = unknown), and the weights of their losses (None = ones).
 
-    def __init__(self, rows: Rows, T: NDArray[np.int8], weights: Matrix | None = None) -> None:
-        self.rows, self.T = rows, T
+    A side of an image costs the largest loss of its labels, or their mean if ``is_mean``.
+    """
+
+    def __init__(
+        self, rows: Rows, T: NDArray[np.int8], weights: Matrix | None = None, *, is_mean: bool = False
+    ) -> None:
+        self.rows, self.T, self.is_mean = rows, T, is_mean
         self.weights = np.ones(len(T)) if weights is None else np.array(weights, dtype=np.float64)
         sides = np.column_stack([(T > 0).any(axis=1), (T < 0).any(axis=1)])
         self.annotated_weight = float(self.weights @ sides.any(axis=1))
@@ -76,14 +83,23 @@ class TrainingImages:
         A, is_large = kernel.A, len(kernel.A) > MOST_DENSE
         At = np.ascontiguousarray(A.T, dtype=self.rows.dtype)
         is_factor = is_large if len(A) > FEW_LABELS else None
-        return RowProblems(self.T, self.weights, A, At, A if is_large else kernel.K, beta, is_factor)
+        return RowProblems(self.T, self.weights, A, At, A if is_large else kernel.K, beta, is_factor, self.is_mean)
+
+    def caps(self, images: NDArray[Any], labels: NDArray[Any]) -> Matrix:
+        """Caps of single entries of Psi, or of their sides."""
+        if not self.is_mean:
+            return self.weights[images]
+        sizes = np.column_stack([(self.T > 0).sum(axis=1), (self.T < 0).sum(axis=1)]).clip(1)
+        return np.asarray(self.weights[images] / sizes[images, (self.T[images, labels] < 0).astype(np.intp)])
 
     def within_caps(self, psi: sp.csr_array) -> sp.csr_array:
-        """Psi without entries of the wrong sign, and each side of a row scaled to a sum of at most its weight."""
+        """Psi without entries of the wrong sign, each side of a row scaled (or each entry cut) to its cap."""
         rows = np.repeat(np.arange(psi.shape[0]), np.diff(psi.indptr))
-        signs, caps = self.T[rows, psi.indices], self.weights[rows]
+        signs, caps = self.T[rows, psi.indices], self.caps(rows, psi.indices)
         sizes = np.maximum(psi.data * signs, 0.0)
-        for side in (1, -1):
+        if self.is_mean:
+            sizes = np.minimum(sizes, caps)
+        for side in () if self.is_mean else (1, -1):
             on_side = signs == side
             sums = np.bincount(rows[on_side], sizes[on_side], psi.shape[0])[rows[on_side]]
             sizes[on_side] *= caps[on_side] / np.maximum(sums, np.maximum(caps[on_side], np.finfo(float).tiny))
@@ -256,13 +272,16 @@ def finish(images: TrainingImages, problems: RowProblems, duals: SparseDuals, to
             known = np.where(chosen, on_side, 0.0).max(axis=1)
             violated = (on_side[i, worst] > known + slack) & (images.weights > 0.0)
             chosen[i[violated], worst[violated]] = True
+        if images.is_mean:
+            chosen |= (losses > slack) & (T != 0) & (images.weights > 0.0)[:, None]
         if primal - dual <= tol or chosen.sum() == n_before or chosen.sum() > MAX_FREE:
             return n_reads + 1
         image, label = chosen.nonzero()
         X, targets = images.rows.take(image), T[image, label].astype(float)
         H = (X @ X.T / problems.beta) * (A[label] @ A[label].T) * np.outer(targets, targets)
-        sides, side_of = np.unique(2 * image + (targets < 0), return_inverse=True)
-        u = solve_on_working_set(H, side_of, images.weights[sides // 2], 0.5 * tol)
+        sides = np.arange(len(image)) if images.is_mean else 2 * image + (targets < 0)
+        _, first, side_of = np.unique(sides, return_index=True, return_inverse=True)
+        u = solve_on_working_set(H, side_of, images.caps(image[first], label[first]), 0.5 * tol)
         psi = sp.csr_array((u * targets, (image, label)), shape=T.shape)
         psi.eliminate_zeros()
         duals.replace(psi)
@@ -295,7 +314,7 @@ def loss(rows: Rows, problems: RowProblems, V: Floats) -> float:
 
     def loss_of(start: int, stop: int) -> float:
         return sum(
-            float(total_loss(Z @ problems.At, problems.T[chunk], problems.weights[chunk]))
+            float(total_loss(Z @ problems.At, problems.T[chunk], problems.weights[chunk], problems.is_mean))
             for chunk, Z in rows.project(V, start, stop)
         )
 

@@ -28,16 +28,62 @@ DEPENDENT = 1e-10  # relative pivot below which a label adds no new direction
 NO_ANCHOR = -1
 
 
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def _product(a, b):
+    total = 0.0
+    for k in range(a.shape[0]):
+        total += a[k] * b[k]
+    return total
+
+
 @njit(cache=True)
-def row_loss(t, s):
-    """``max over positives of [1 - s]_+  +  max over negatives of [1 + s]_+``; an empty side adds 0."""
-    positive = negative = 0.0
+def row_loss(t, s, is_mean):
+    """``max over positives of [1 - s]_+  +  max over negatives of [1 + s]_+``, or the means; an empty side adds 0."""
+    largest, total, n_labels = np.zeros(2), np.zeros(2), np.zeros(2)
     for c in range(t.shape[0]):
-        if t[c] > 0:
-            positive = max(positive, 1.0 - s[c])
-        elif t[c] < 0:
-            negative = max(negative, 1.0 + s[c])
-    return positive + negative
+        if t[c] != 0:
+            side, excess = 0 if t[c] > 0 else 1, max(1.0 - t[c] * s[c], 0.0)
+            largest[side] = max(largest[side], excess)
+            total[side] += excess
+            n_labels[side] += 1.0
+    if is_mean:
+        return total[0] / max(n_labels[0], 1.0) + total[1] / max(n_labels[1], 1.0)
+    return largest[0] + largest[1]
+
+
+@njit(cache=True)
+def solve_row_of_means(A, h, t, s, v, tol, max_sweeps):
+    """`solve_row` for means in place of maxima: one label after another; return how often one moved.
+
+    The only constraints are then ``0 <= t_c v_c <= 1 / (labels on its side)``. Scores follow by the factor A of
+    the label kernel: ``s + A z`` with z the sum of the changes.
+    """
+    caps, z, n_moved = np.zeros(2), np.zeros(A.shape[1]), 0
+    for c in range(t.shape[0]):
+        if t[c] != 0:
+            caps[0 if t[c] > 0 else 1] += 1.0
+    for _ in range(max_sweeps):
+        n_before = n_moved
+        for c in range(t.shape[0]):
+            if t[c] == 0:
+                continue
+            cap, mass = 1.0 / caps[0 if t[c] > 0 else 1], t[c] * v[c]
+            gradient = t[c] * (s[c] + (_product(A[c], z) if n_moved > 0 else 0.0)) - 1.0
+            if abs(gradient) <= tol or (gradient > 0.0 and mass == 0.0) or (gradient < 0.0 and mass == cap):
+                continue
+            curvature, new = h * _product(A[c], A[c]), cap if gradient < 0.0 else 0.0
+            if curvature > FLAT:
+                new = min(max(mass - gradient / curvature, 0.0), cap)
+            for k in range(len(z)):
+                z[k] += h * t[c] * (new - mass) * A[c, k]
+            v[c] = t[c] * new
+            n_moved += 1
+        if n_moved == n_before:
+            break
+    if n_moved > 0:
+        for c in range(t.shape[0]):
+            s[c] += _product(A[c], z)
+    return n_moved
 
 
 @njit(cache=True)
@@ -226,14 +272,6 @@ def _solve_on_working_set(K, h, t, s, v, used, tol, max_steps, is_factor):
         for c in range(s.shape[0]):
             s[c] += _product(K[c], total) if is_factor else total[c]
     return steps
-
-
-@njit(cache=True, fastmath={"reassoc", "contract"})
-def _product(a, b):
-    total = 0.0
-    for k in range(a.shape[0]):
-        total += a[k] * b[k]
-    return total
 
 
 @njit(cache=True)

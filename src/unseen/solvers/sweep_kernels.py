@@ -21,9 +21,10 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from unseen.solvers.row_kernels import row_loss, solve_row
+from unseen.solvers.row_kernels import row_loss, solve_row, solve_row_of_means
 
 NO_SLOT = -1.0
+MEAN_SWEEPS = 5  # over the labels of a row; the rest is done at its next visit
 SPINS = 2000  # polls of the counter before yielding the processor: about a microsecond
 ARRIVED, MEETINGS, ABORTED = 0, 8, 16  # places in the barrier's array, on cache lines of their own
 
@@ -38,6 +39,7 @@ class RowProblems(NamedTuple):
     K: Any  # or A, see `solve_row`
     beta: float
     is_factor: bool | None  # see `solve_row`
+    is_mean: bool  # each side costs the mean over its labels, not the maximum
 
 
 class SharedWork(NamedTuple):
@@ -62,7 +64,7 @@ def _update_row(problems, duals, row, squared_norm, s, v, old, old_s, change, to
     if weight == 0.0:
         return 0.0, 0.0, False
     v[:] = 0.0
-    gap = row_loss(t, s)
+    gap = row_loss(t, s, problems.is_mean)
     for k in range(count[row]):
         c = index[row, k]
         v[c] = value[row, k] / weight
@@ -71,7 +73,11 @@ def _update_row(problems, duals, row, squared_norm, s, v, old, old_s, change, to
     for c in range(n_labels):
         old[c], old_s[c] = v[c], s[c]
     h = weight * squared_norm / problems.beta
-    if solve_row(problems.K, h, t, s, v, tol, max_steps, problems.is_factor) == 0:
+    if problems.is_mean:
+        n_steps = solve_row_of_means(A, h, t, s, v, tol, MEAN_SWEEPS)
+    else:
+        n_steps = solve_row(problems.K, h, t, s, v, tol, max_steps, problems.is_factor)
+    if n_steps == 0:
         return gap, 0.0, False
     if np.count_nonzero(v) > index.shape[1]:
         return NO_SLOT, 0.0, False
@@ -218,11 +224,11 @@ def sweep_csr(data, indices, indptr, scale, problems, duals, order, start, V, to
 
 
 @njit(cache=True, nogil=True)
-def total_loss(S, T, weights):
+def total_loss(S, T, weights, is_mean):
     """Weighted sum over images of the loss at margin scores ``S``."""
     total = 0.0
     for i in range(S.shape[0]):
-        total += weights[i] * row_loss(T[i], S[i])
+        total += weights[i] * row_loss(T[i], S[i], is_mean)
     return total
 
 
