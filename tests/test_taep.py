@@ -91,9 +91,11 @@ class TestObjective:
         for _ in range(4):
             model.fit(training.X, training.Y, scenes.seen_labels, scenes.unseen_labels)
             trace.append(model.objective_)
-        # Images are visited in another order, so only the objectives are near.
-        np.testing.assert_allclose(trace, whole.objective_trace_, rtol=0.1)
+        # Every fit begins with the same order of the images, which matters most where they are visited once.
+        assert trace[0] == pytest.approx(whole.objective_trace_[0])
+        np.testing.assert_allclose(trace, whole.objective_trace_, rtol=0.1 if solver == "alternating" else 0.3)
         if solver == "alternating-sweep":
+            assert max(trace[1:]) < 0.5 * trace[0]  # a fit that began anew would repeat the first
             assert (model.n_epochs_, whole.n_epochs_) == (1, 5)
 
     def test_scale_free_weights_do_not_depend_on_the_number_of_images(self, scenes, training):
