@@ -36,15 +36,20 @@ def projector(model):
 
 
 class TestObjective:
-    def test_it_is_what_the_docstring_says(self, scenes, training):
+    @pytest.mark.parametrize("loss", ["mean", "max"])
+    def test_it_is_what_the_docstring_says(self, scenes, training, loss):
         weights = np.random.default_rng(0).uniform(0, 3, size=len(training.X)).round(1)
         R = scenes.relations("hierarchy")
-        model = TAEP(rank=4, beta=2.0, gamma=0.7, lam=0.4, scaling="paper").fit(
+        model = TAEP(rank=4, beta=2.0, gamma=0.7, lam=0.4, loss=loss, scaling="paper").fit(
             training.X, training.Y, scenes.seen_labels, scenes.unseen_labels, R, sample_weight=weights
         )
         S = model.decision_function(training.X)
-        positive = np.where(training.Y == 1, 1 - S, 0).max(axis=1).clip(0)
-        negative = np.where(training.Y == 0, 1 + S, 0).max(axis=1).clip(0)
+        sides = [
+            np.where(side, (1 - t * S).clip(0), np.nan)
+            for t, side in ((1, training.Y == 1), (-1, training.Y == 0))
+        ]
+        total = {"mean": np.nanmean, "max": np.nanmax}[loss]
+        positive, negative = (np.nan_to_num(total(side, axis=1)) for side in sides)
         energy = np.sum(model.visual_projection_**2) + np.sum(model.threshold_weights_**2)
         M = np.vstack([scenes.seen_labels.vectors, scenes.unseen_labels.vectors])
         M = M - M.mean(axis=0)
@@ -85,7 +90,7 @@ class TestObjective:
     @pytest.mark.parametrize("solver", ["alternating", "alternating-sweep"])
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
     def test_a_warm_start_continues_the_alternation(self, scenes, training, solver):
-        options = {"rank": 4, "beta": 1.0, "solver": solver}
+        options = {"rank": 4, "beta": 1.0, "loss": "max", "scaling": "paper", "solver": solver}
         whole = fit(training, scenes, max_iter=4, **options)
         model, trace = TAEP(**options, max_iter=1, warm_start=True), []
         for _ in range(4):
@@ -99,13 +104,16 @@ class TestObjective:
             assert (model.n_epochs_, whole.n_epochs_) == (1, 5)
 
     def test_scale_free_weights_do_not_depend_on_the_number_of_images(self, scenes, training):
-        """Every image twice and beta doubled: the same problem and projection; not in the paper's form."""
+        """Every image twice and |V|^2 too: the same problem and projection; not in the paper's form."""
         X, Y = np.vstack([training.X] * 2), np.vstack([training.Y] * 2)
         spaces = scenes.seen_labels, scenes.unseen_labels, scenes.relations("hierarchy")
         for scaling, agrees in (("scale-free", True), ("paper", False)):
             weights = {"gamma": 0.5, "lam": 0.5} if scaling == "scale-free" else {"gamma": 500.0, "lam": 50.0}
+            # The scale-free beta grows by the root of the number of images itself.
+            more = np.sqrt(2.0) if agrees else 2.0
             once = TAEP(4, 2.0, scaling=scaling, tol=1e-4, **weights).fit(training.X, training.Y, *spaces)
-            twice = TAEP(4, 4.0, scaling=scaling, tol=1e-4, **weights).fit(X, Y, *spaces)
+            twice = TAEP(4, 2.0 * more, scaling=scaling, tol=1e-4, **weights).fit(X, Y, *spaces)
+            assert twice.beta_ == pytest.approx(2.0 * once.beta_)
             assert (np.linalg.norm(projector(once) - projector(twice)) < 0.1) == agrees
             assert (twice.objective_ == pytest.approx(2 * once.objective_, rel=1e-3)) == agrees
 
@@ -192,7 +200,8 @@ class TestExplanations:
 def test_on_real_photos_the_convex_optimum_is_below_every_iterate_of_the_alternation():
     training, zero_shot, generalized, seen, unseen = voc2007()
     convex, paper = (
-        TAEP(5, 10.0, 0.0, tol=1e-2, solver=solver, max_iter=10) for solver in ("convex", "alternating")
+        TAEP(5, 10.0, 0.0, loss="max", scaling="paper", tol=1e-2, solver=solver, max_iter=10)
+        for solver in ("convex", "alternating")
     )
     convex.set_params(max_iter=200).fit(training.X, training.Y, seen, unseen)
     with pytest.warns(ConvergenceWarning):

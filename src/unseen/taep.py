@@ -31,10 +31,11 @@ class TAEP(ZeroShotTagger):
         sum_i  w_i (mean_{c in Y_i} [1 - s_ic]_+  +  mean_{c not in Y_i} [1 + s_ic]_+)
             +  beta/2 |V|^2  +  gamma H(P)  +  lam A(P)
 
-    (the paper has maxima for the means) with weights w_i of the images and margin scores ``s_ic = F(i, c) - F(i, 0)``, ``F(i, c) = x_i W U' m_c``,
-    ``F(i, 0) = x_i W0``, ``P = U U'``. ``H(P) = tr(P M'QM) / 2`` draws unseen labels to seen ones and apart from
-    each other, and ``A(P) = tr(P M'LM) / 2`` with the normalised Laplacian L of ``relations`` keeps related labels
-    together. Rows of X and M have unit length.
+    (the paper has maxima in place of the means) with weights w_i of the images and margin scores
+    ``s_ic = F(i, c) - F(i, 0)``, ``F(i, c) = x_i W U' m_c``, ``F(i, 0) = x_i W0``, ``P = U U'``.
+    ``H(P) = tr(P M'QM) / 2`` draws unseen labels to seen ones and apart from each other, and
+    ``A(P) = tr(P M'LM) / 2`` with the normalised Laplacian L of ``relations`` keeps related labels together. Rows
+    of X and M have unit length.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from unseen import TAEP, make_tagged_scenes
 from unseen.cluster import fit
 from unseen.cluster.fit import ClusterDual, spread
 
-OPTIONS = {"rank": 4, "beta": 10.0, "tol": 2e-2, "part_size": 200}
+OPTIONS = {"rank": 4, "beta": 10.0, "scaling": "paper", "tol": 2e-3, "part_size": 200}
 I4 = np.eye(4)
 
 
@@ -36,16 +36,21 @@ def local(data):
 
 def dual_on(images, beta, part_size):
     Y, weights = np.where(images.T == 0, np.nan, images.T > 0), da.from_array(images.weights, chunks=7)
-    parts, _ = spread(images.rows.X, Y, normalize=False, part_size=part_size, weights=weights)
+    parts, _ = spread(
+        images.rows.X, Y, normalize=False, part_size=part_size, is_mean=images.is_mean, weights=weights
+    )
     return ClusterDual(parts, beta, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("part_size", [60, 30, 6])
-def test_parts_reach_the_optimum_of_an_independent_solver_and_the_dual_never_falls(client, part_size, monkeypatch):
+@pytest.mark.parametrize(("part_size", "is_mean"), [(60, False), (30, False), (6, False), (30, True), (6, True)])
+def test_parts_reach_the_optimum_of_an_independent_solver_and_the_dual_never_falls(
+    client, part_size, is_mean, monkeypatch
+):
     monkeypatch.setattr(fit, "CHECK_EVERY", 2)
     monkeypatch.setattr(fit, "CHECKPOINT_EVERY", 2)
     problem, images = random_problem(part_size, n=60, d=8, n_seen=6, beta=30.0, weighted=True)
-    images = as_images(images.rows.X + 1.0, images.T, images.weights)  # all parts pull in one direction
+    X = images.rows.X + 1.0  # all parts pull in one direction
+    images = as_images(X, images.T, images.weights, is_mean=is_mean)
     dual = dual_on(images, problem.beta, part_size)
     solution = dual.solve(problem.label_kernel(I4), tol=1e-2)
     assert solution.gap <= 1e-2 * solution.primal
@@ -109,7 +114,7 @@ def test_any_storage_is_trained_on_and_warm_starts(client, data, local, store):
 
 def test_parts_follow_from_the_data_and_a_vector_of_classes_is_learned(client, data):
     for X in (data[0], da.from_array(data[0], chunks=(50, 32))):
-        parts, _ = spread(X, data[1], normalize=True, part_size=150)
+        parts, _ = spread(X, data[1], normalize=True, part_size=150, is_mean=True)
         assert (parts.sizes, parts.total_weight) == ([133, 133, 134], 400.0)
     y = np.array(["cat", "dog", "cow"])[np.arange(400) % 3]
     certified_alike(

@@ -1,15 +1,18 @@
-"""Stacked: two methods on one scale, learned from labels and images that are held out in turn."""
+"""Stacked: classifiers, TAEP and evidence on one scale, learned from labels and images held out in turn."""
 
 import numpy as np
 import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
-from tests.methods_data import exact_scenes, fitted
+from tests.methods_data import exact_scenes, fitted, unit
 
 from unseen import TAEP, make_tagged_scenes
 from unseen.base import TrainingProblem
-from unseen.ensembles import Consensus, Stacked, stacked
-from unseen.ensembles.stacked import LEAST_SLOPE, deal, fit_log_odds, folds_of, typical_intercept
+from unseen.ensembles import BackboneKnowledge, Stacked, stacked
+from unseen.ensembles.stacked import LEAST_SLOPE, deal, fit_log_odds, folds_of
+
+N_CLASSES = 30
+CLASSES = {f"class {k}": row for k, row in enumerate(np.random.default_rng(3).normal(size=(N_CLASSES, 16)))}
 
 
 @pytest.fixture(scope="module")
@@ -19,34 +22,48 @@ def data():
 
 @pytest.fixture(scope="module")
 def model(data):
-    return fitted(Stacked(tol=1e-4), data)
-
-
-@pytest.fixture(scope="module")
-def taep_scores(data):
-    def roots(X):
-        return np.sign(X) * np.sqrt(np.abs(X))
-
-    model = fitted(TAEP(beta=1.0, gamma=0.0, lam=0.0, tol=1e-4), data, X=roots(data.X_train))
-    return model.decision_function(roots(data.X_test), "seen")
+    return fitted(Stacked(tol=1e-5), data)
 
 
 class TestScores:
-    def test_seen_labels_are_ranked_as_by_taep(self, data, model, taep_scores):
-        slope, intercept = model.seen_odds_
+    def test_seen_labels_are_scored_by_logistic_regression(self, data, model):
+        slope, _, intercept = model.seen_odds_
         found = model.decision_function(data.X_test, "seen")
-        np.testing.assert_allclose(found, slope * taep_scores + intercept, atol=0.02 * found.std())
+        for k in range(3):
+            own = LogisticRegression(C=3.0, tol=1e-10, max_iter=5000)
+            own.fit(unit(data.X_train), data.Y_train[:, data.seen][:, k])
+            expected = slope * own.decision_function(unit(data.X_test)) + intercept
+            np.testing.assert_allclose(found[:, k], expected, atol=1e-4)
         assert slope > 0
-        assert model.seen_part_.relative_gap_ <= 1e-4
 
-    def test_unseen_labels_are_ranked_as_by_consensus_and_lowered_by_the_surest_seen_one(
-        self, data, model, taep_scores
-    ):
-        own = fitted(Consensus(), data).decision_function(data.X_test, "unseen")
-        moved = model.decision_function(data.X_test, "unseen") - model.unseen_odds_[0] * own
-        np.testing.assert_allclose(moved - moved[:, :1], 0.0, atol=1e-9)
-        assert model.unseen_odds_[1] < 0
-        assert np.corrcoef(moved[:, 0], taep_scores.max(axis=1))[0, 1] < -0.999
+    def test_unseen_labels_are_scored_by_taep(self, data, model):
+        taep = fitted(TAEP(tol=1e-5), data)
+        slope, _, intercept = model.unseen_odds_
+        expected = slope * taep.decision_function(data.X_test, "unseen") + intercept
+        found = model.decision_function(data.X_test, "unseen")
+        np.testing.assert_allclose(found, expected, atol=0.01 * found.std())
+        assert model.transfer_.relative_gap_ <= 1e-5
+
+    @pytest.mark.parametrize("kind", ["seen", "unseen"])
+    def test_evidence_is_added_and_explained(self, kind):
+        data = make_tagged_scenes(300, 20, n_features=24 + N_CLASSES, n_dims=16, random_state=1)
+        model = fitted(Stacked(BackboneKnowledge(CLASSES, sharpness=2.0), 24), data)
+        own, odds = model.evidence_, {"seen": model.seen_odds_, "unseen": model.unseen_odds_}[kind]
+        name = {"seen": model.label_names_[0], "unseen": model.label_names_[-1]}[kind]
+        why = model.explain(data.X_test[0], name)
+        assert why.score == pytest.approx(why.offset + sum(part.value for part in why.parts))
+        told = own.explain(data.X_test[0, 24:], model.label_vectors_[model.label_names_.index(name)])
+        from_classes = sum(part.value for part in why.parts if part.kind == "class")
+        assert from_classes == pytest.approx(odds[1] * sum(part.value for part in told.parts), abs=1e-9)
+        alone = {part.name for part in why.parts if part.kind == "label" and part.value}
+        assert alone == ({name} if kind == "seen" else set(model.label_names_[: model.n_seen_]))
+
+    def test_evidence_and_its_columns_are_checked(self, data):
+        with pytest.raises(ValueError, match=r"^evidence: "):
+            fitted(Stacked("knowledge", 3), data)
+        for n_features in (None, data.X_train.shape[1]):
+            with pytest.raises(ValueError, match=r"^n_features: "):
+                fitted(Stacked(BackboneKnowledge(CLASSES), n_features), data)
 
 
 class TestCalibration:
@@ -57,21 +74,13 @@ class TestCalibration:
             probability = expit(model.decision_function(big.X_test, word)).mean()
             assert probability == pytest.approx(big.Y_test[:, columns].mean(), abs=0.06)
 
-    def test_without_vectors_it_is_taep(self, data):
-        Y = data.Y_train[:, data.seen]
-        model = Stacked(power=1.0, tol=1e-4).fit(data.X_train, Y)
-        taep = TAEP(beta=1.0, gamma=0.0, lam=0.0, tol=1e-4).fit(data.X_train, Y)
-        np.testing.assert_allclose(
-            model.decision_function(data.X_test), taep.decision_function(data.X_test), atol=1e-9
-        )
-
-    def test_a_single_seen_label_leaves_the_neutral_scale(self, data):
+    @pytest.mark.parametrize("n_labels", [1, 12])
+    def test_without_vectors_or_with_one_label_the_scale_is_neutral(self, data, n_labels):
         with pytest.raises(ValueError, match=r"^n_splits: "):
             fitted(Stacked(n_splits=1), data)
-        seen, unseen = data.seen_labels.vectors[:1], data.unseen_labels.vectors
-        model = Stacked(center=False).fit(data.X_train, data.Y_train[:, data.seen][:, :1], seen, unseen)
-        assert model.seen_odds_.tolist() == [1.0, 0.0]
-        assert model.unseen_odds_.tolist() == [1.0, 0.0, -model.unseen_part_.threshold_]
+        Y, seen = data.Y_train[:, data.seen][:, :n_labels], data.seen_labels.vectors[:n_labels]
+        model = Stacked().fit(data.X_train, Y, *([seen] if n_labels == 1 else []))
+        assert model.seen_odds_.tolist() == model.unseen_odds_.tolist() == [1.0, 0.0, 0.0]
 
     def test_labels_without_images_and_few_images_do_no_harm(self, data):
         Y = data.Y_train[:, data.seen].astype(float)
@@ -81,17 +90,19 @@ class TestCalibration:
             model = fitted(Stacked(), data, X=data.X_train[kept], Y=Y[kept])
             assert np.isfinite(model.decision_function(data.X_test, "all")).all()
 
-    @pytest.mark.parametrize(("most", "size"), [(2000, 60), (20, 20)])
+    @pytest.mark.parametrize(("most", "size"), [((10_000, 2000), 60), ((10_000, 20), 20), ((100, 20), 20)])
     def test_what_is_scored_was_not_fitted(self, data, monkeypatch, most, size):
-        monkeypatch.setattr(stacked, "MOST_SCORED", most)
+        monkeypatch.setattr(stacked, "MOST_FITTED", most[0])
+        monkeypatch.setattr(stacked, "MOST_SCORED", most[1])
         Y = data.Y_train[:, data.seen]
         T = np.where(Y == 1, 1, -1).astype(np.int8)
         problem = TrainingProblem(data.X_train, T, data.seen_labels.vectors, np.empty((0, 16)), None)
-        found = list(folds_of(problem, 5, normalize=True))
+        found = list(folds_of(problem, 5))
         assert len(found) == 5
         assert sum((~trained).sum() for trained, _, _ in found) == 12
         for trained, rows, scored in found:
             assert len(scored) == size
+            assert len(rows) <= most[0]
             assert not set(rows) & set(scored)
             assert not (~Y[rows][:, trained].any(axis=1) & Y[rows].any(axis=1)).any()
 
@@ -102,7 +113,7 @@ class TestLogOdds:
     def drawn_entries(cls):
         rng = np.random.default_rng(0)
         features = rng.normal(size=(4000, 2)) * [0.5, 3.0]
-        return features, np.where(rng.random(4000) < expit(features @ [2.0, -0.4] - 1.0), 1.0, -1.0)
+        return features, np.where(rng.random(4000) < expit(features @ [2.0, 0.4] - 1.0), 1.0, -1.0)
 
     def test_it_is_logistic_regression_over_the_known_entries(self, entries):
         features, targets = entries
@@ -111,23 +122,13 @@ class TestLogOdds:
         expected = LogisticRegression(C=1.0, tol=1e-10, max_iter=1000).fit(features[known], targets[known])
         np.testing.assert_allclose(odds, [*expected.coef_[0], expected.intercept_[0]], atol=1e-4)
 
-    def test_a_score_that_misleads_keeps_its_order_and_the_maximum_never_helps(self, entries):
+    def test_a_score_that_misleads_keeps_its_order_and_evidence_that_misleads_is_left_out(self, entries):
         features, targets = entries
         odds = fit_log_odds(-features, targets)
         assert odds[:2] == pytest.approx([LEAST_SLOPE, 0.0])
 
     def test_entries_of_one_kind_teach_nothing(self):
         assert all(fit_log_odds(np.arange(3.0)[:, None], np.full(3, kind)) is None for kind in (-1.0, 0.0, 1.0))
-
-    def test_the_typical_intercept_is_not_that_of_the_most_frequent_label(self):
-        rng = np.random.default_rng(0)
-        labels = np.repeat(np.arange(5), 20000)
-        scores = rng.normal(size=labels.size)
-        rates = expit(scores + np.array([-3.0, -2.5, -2.0, 3.0, -2.2])[labels])
-        found = typical_intercept(scores, np.where(rng.random(labels.size) < rates, 1, -1), labels)
-        assert found == pytest.approx(-2.2, abs=0.1)
-        for flat in (np.array([0.0, 1.0, 2.0, 3.0]), np.zeros(4)):
-            assert np.isfinite(typical_intercept(flat, np.array([-1, -1, -1, 1]), np.array([0, 0, 1, 1])))
 
     def test_neighbours_are_dealt_to_different_groups(self):
         assert deal(np.argsort([0.3, 0.1, 0.9, 0.5, 0.7]), 2).tolist() == [1, 0, 0, 0, 1]

@@ -328,32 +328,10 @@ def two_networks(data):
 
 
 def test_what_methods_of_the_open_track_are_given(two_networks):
-    plain, named = two_networks.features.values()
+    named = two_networks.features["named"]
     (logits,) = two_networks.logits.values()
     alone, with_taep, with_stacked = (method for method in METHODS if method.track == "open")
     assert {two_networks.backbone(method) for method in (alone, with_taep, with_stacked)} == {"named"}
     np.testing.assert_array_equal(two_networks.columns(alone, "named"), logits)
     np.testing.assert_array_equal(two_networks.columns(with_taep, "named"), np.hstack([named, logits]))
-    X = two_networks.columns(with_stacked, "named")
-    n_features = two_networks.n_features(with_stacked, "named")
-    assert n_features == plain.shape[1] + 7
-    np.testing.assert_array_equal(X[:, n_features:], logits)
-    np.testing.assert_allclose(np.linalg.norm(X[:, : plain.shape[1]], axis=1), 1.0, rtol=1e-5)
-    np.testing.assert_allclose(np.linalg.norm(X[:, plain.shape[1] : n_features], axis=1), 1.0, rtol=1e-5)
-    assert two_networks.used(with_stacked, "named") == ("plain", "named")
-    half = {"plain": np.full((len(plain), 2048), 10.0, dtype=np.float16), "named": named}
-    X = replace(two_networks, features=half).columns(with_stacked, "named")
-    np.testing.assert_allclose(X[:, :2048], 2048**-0.5, rtol=1e-3)
-
-
-def test_the_features_of_every_network_count_for_what_is_kept(two_networks, splits, tmp_path):
-    open_methods = tuple(replace(method, stages=()) for method in METHODS if method.track == "open")
-    main = {MAIN: splits[MAIN]}
-    first = run_experiment(two_networks, main, open_methods, store=tmp_path)
-    n_kept = len(list(tmp_path.iterdir()))
-    assert n_kept == 3
-    other = replace(two_networks, features=two_networks.features | {"plain": two_networks.features["plain"] ** 2})
-    again = run_experiment(other, main, open_methods, store=tmp_path)
-    assert len(list(tmp_path.iterdir())) == n_kept + 1  # that of the method which looks at all of them
-    for cell, before, after in zip(first.cells, first.results, again.results, strict=True):
-        assert (before == after) == (cell.method.columns != "all")
+    np.testing.assert_array_equal(two_networks.columns(with_stacked, "named"), np.hstack([named, logits]))

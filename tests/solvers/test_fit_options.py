@@ -28,7 +28,7 @@ def test_a_file_in_low_memory_certifies_the_same_optimum(data, tmp_path):
 
 def test_a_warm_start_ends_certified_and_saves_passes(data):
     model = TAEP(**OPTIONS, warm_start=True).fit(*data)
-    assert model.n_epochs_ > model.fit(*data).n_epochs_
+    assert model.n_iter_ > model.fit(*data).n_iter_
     for beta in (0.7, 2.0):  # shorter and longer duals than before
         certified_alike(model.set_params(beta=beta).fit(*data), TAEP(**{**OPTIONS, "beta": beta}).fit(*data))
 

@@ -82,4 +82,6 @@ def test_an_image_of_zeros_puts_its_weight_on_each_side_and_loss_takes_the_worst
     solve_row(np.ones((3, 3)), 0.0, np.array([1, -1, -1], dtype=np.int8), s, v, 1e-9, 100, None)
     assert (v[0], v[1] + v[2]) == (1.0, -1.0)
     targets = np.array([[1, 1, -1, -1], [1, 1, 0, -1], [0, 0, 0, 0]], dtype=np.int8)  # 0 = unknown: no side
-    assert [row_loss(t, np.array([0.2, -0.5, 0.4, -3.0]), False) for t in targets] == pytest.approx([1.5 + 1.4, 1.5, 0.0])
+    assert [row_loss(t, np.array([0.2, -0.5, 0.4, -3.0]), False) for t in targets] == pytest.approx(
+        [1.5 + 1.4, 1.5, 0.0]
+    )

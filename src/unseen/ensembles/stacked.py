@@ -27,17 +27,18 @@ PENALTY = 1.0  # of the squared coefficients; the losses are summed over the ent
 class Stacked(ZeroShotTagger):
     r"""Logistic classifiers for the seen labels and `TAEP` for all others, as log-odds.
 
-    With l(x, k) the log-odds of seen label k, which minimise
-    ``sum over known (i, k) of log(1 + exp(-t_ik l(x_i, k))) + |w_k|^2 / (2 C)``, s(x, c) the margin score of `TAEP`
-    and e(x, c) that of ``evidence``, if there is one::
+    With l(x, k) = <w_k, x> + b_k the log-odds of seen label k, which minimise
+    ``sum over known (i, k) of log(1 + exp(-t_ik l(x_i, k))) + |w_k|^2 / (2 C)``, s(x, c) the margin score of
+    `TAEP` and e(x, c) that of ``evidence``, if there is one::
 
         score(x, k) = d0 l(x, k) + d1 e(x, k) + d2                if k is a seen label
         score(x, c) = a0 s(x, c) + a1 e(x, c) + a2                otherwise
 
     The coefficients minimise two logistic losses, with slopes of at least 0 (d0, a0 > 0), on labels and images
-    that were held out in turn: each fold fits classifiers and TAEP on the other labels of the other images. Without
-    label vectors, or with a single seen label, d0 = a0 = 1 and the others are 0. `explain`: the parts are those of
-    TAEP, or the classifier of the label itself, and those of the evidence, times their coefficients.
+    that were held out in turn: each fold fits classifiers and TAEP on the other labels of the other images.
+    Without label vectors, or with a single seen label, d0 = a0 = 1 and the others are 0. The threshold of an image
+    is that of an unseen label, ``a0 F(x, 0) - a2``. `explain`: an unseen label has ``a0`` times the parts of TAEP,
+    a seen one a single part, its classifier and the rest; both have those of the evidence times a1 or d1.
 
     Parameters
     ----------
@@ -127,7 +128,7 @@ class Stacked(ZeroShotTagger):
         self.transfer_ = self._fit_taep(problem) if self.has_vectors_ else None
         self.seen_odds_ = self.unseen_odds_ = np.array([1.0, 0.0, 0.0])
         if self.has_vectors_:
-            self._calibrate(problem, others, n_splits)
+            self._calibrate(problem, others, list(folds_of(problem._replace(X=X), n_splits)))
 
     def _columns(self, X: Any) -> tuple[Any, Any]:
         """Features, and the columns of the evidence."""
@@ -140,12 +141,12 @@ class Stacked(ZeroShotTagger):
         unseen = problem.unseen if len(problem.unseen) else None
         return taep.fit(problem.X, _annotations(problem.T), problem.seen, unseen, problem.relations)
 
-    def _calibrate(self, problem: TrainingProblem, others: Any, n_splits: int) -> None:
+    def _calibrate(self, problem: TrainingProblem, others: Any, folds: list[Any]) -> None:
         """Learn the coefficients, as far as labels and images can be held out."""
         evidence = self._evidence_scores(others, problem.seen)  # needs no annotations: fitted once
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit gives its own warning
-            entries = [self._held_out(problem, evidence, *fold) for fold in folds_of(problem, n_splits)]
+            entries = [self._held_out(problem, evidence, *fold) for fold in folds]
         for name, part in zip(("seen_odds_", "unseen_odds_"), zip(*entries, strict=True), strict=False):
             rows = np.vstack(part)
             odds = fit_log_odds(rows[:, 1:], rows[:, 0])
@@ -164,7 +165,9 @@ class Stacked(ZeroShotTagger):
         own = project(X[scored], weights, normalize=True) + bias
         transferred = self._fit_taep(part).decision_function(X[scored], M[~trained])
         return tuple(  # type: ignore[return-value]
-            np.column_stack([part.ravel() for part in (T[np.ix_(scored, which)], s, evidence[np.ix_(scored, which)])])
+            np.column_stack(
+                [part.ravel() for part in (T[np.ix_(scored, which)], s, evidence[np.ix_(scored, which)])]
+            )
             for which, s in ((trained, own), (~trained, transferred))
         )
 
@@ -185,21 +188,26 @@ class Stacked(ZeroShotTagger):
         slopes = np.where(known, self.seen_odds_[1], self.unseen_odds_[1])
         return np.asarray(scores + slopes * self._evidence_scores(others, M)) if slopes.any() else scores
 
+    def _thresholds(self, X: Any) -> Matrix:
+        if self.transfer_ is None:
+            return np.zeros(X.shape[0])
+        thresholds = self.transfer_._thresholds(self._columns(X)[0])
+        return np.asarray(self.unseen_odds_[0] * thresholds - self.unseen_odds_[2])
+
     def _parts(self, X: Any, M: Matrix) -> list[Part]:
         features, others = self._columns(X)
         place = int(seen_places(M, self.label_vectors_[: self.n_seen_])[0])
-        odds = self.unseen_odds_ if place < 0 else self.seen_odds_
-        if place >= 0:
-            own = float(project(features, self.weights_[:, [place]], normalize=True)[0, 0] + self.bias_[place])
-            parts = [Part("label", self.label_names_[place], float(odds[0]) * own)]
-        else:
-            values = odds[0] * self.transfer_._seen_parts(features, self.transfer_._embed(M, "label"))  # type: ignore[union-attr]
-            names = self.label_names_[: self.n_seen_]
-            parts = [Part("label", name, value) for name, value in zip(names, values.tolist(), strict=True)]
+        odds, parts = self.unseen_odds_ if place < 0 else self.seen_odds_, []
         if self.evidence_ is not None:
             told = self.evidence_._parts(others, self.evidence_._embed(M, "label"))
-            parts += [Part(kind, name, float(odds[1]) * value) for kind, name, value in told]
-        return parts
+            parts = [Part(kind, name, float(odds[1]) * value) for kind, name, value in told]
+        names, values = self.label_names_[: self.n_seen_], np.zeros(self.n_seen_)
+        if place >= 0 or self.transfer_ is None:
+            total = self._margin_scores(X, M)[0, 0] + self._thresholds(X)[0]
+            values[place] = total - sum(part.value for part in parts)
+        else:
+            values = odds[0] * self.transfer_._seen_parts(features, self.transfer_._embed(M, "label"))
+        return [*parts, *(Part("label", name, value) for name, value in zip(names, values.tolist(), strict=True))]
 
 
 def _annotations(T: Any) -> Matrix:

@@ -62,8 +62,8 @@ IN_A_PICTURE: Final = "use, a picture of a ..."  # the Universal Sentence Encode
 FINAL_TOL: Final = 1e-2
 _LOOSE: Final = {"tol": 5e-2}
 
-# Ranks are shares of the labels trained on: a fold of the search has half as many as the refit. beta is scale-free:
-# a fold has fewer images, too.
+# Ranks are shares of the labels trained on, and beta is scale-free: a fold of the search has half of the labels
+# and fewer images.
 _RANK_AND_BETA: Final[Grid] = {"rank": [0.25, 0.5, 1.0], "beta": [0.5, 2.0, 10.0, 100.0]}
 _GAMMA: Final[Grid] = {"gamma": [0.01, 0.03, 0.1, 1.0]}
 _GAMMA_AND_LAMBDA: Final[Grid] = {"gamma": [0.03, 0.3], "lam": [0.01, 0.03, 0.1, 0.3, 1.0]}
@@ -121,9 +121,7 @@ METHODS: Final[tuple[Method, ...]] = (
         vectors=(IN_A_PICTURE, SIDE_BY_SIDE),
         in_search={"n_splits": 2, **_LOOSE},
     ),
-    Method(
-        "BackboneKnowledge", "open", backbone_alone, (_KNOWLEDGE,), columns="logits", vectors=(IN_A_PICTURE,)
-    ),
+    Method("BackboneKnowledge", "open", backbone_alone, (_KNOWLEDGE,), columns="logits", vectors=(IN_A_PICTURE,)),
     Method(
         "TAEP + BackboneKnowledge",
         "open",

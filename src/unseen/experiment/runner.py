@@ -279,9 +279,8 @@ def iterates(model: Any, n: int, *given: Any) -> Iterator[ZeroShotTagger]:
     if n > 1:
         model.set_params(max_iter=model.max_iter - n + 1)
     yield model.fit(*given)
-    if n > 1:  # the alternations continue where the last fit stopped
-        model.set_params(warm_start=True, max_iter=1)
-    yield from (model.fit(*given) for _ in range(n - 1))
+    for i in range(1, n):  # the alternations continue where the last fit stopped, in another order of the images
+        yield model.set_params(warm_start=True, max_iter=1, random_state=model.random_state + i).fit(*given)
 
 
 def figures_of(models: Iterable[ZeroShotTagger], views: Sequence[View]) -> list[dict[str, Any]]:

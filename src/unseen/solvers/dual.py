@@ -88,7 +88,7 @@ class TrainingImages:
     def caps(self, images: NDArray[Any], labels: NDArray[Any]) -> Matrix:
         """Caps of single entries of Psi, or of their sides."""
         if not self.is_mean:
-            return self.weights[images]
+            return np.asarray(self.weights[images])
         sizes = np.column_stack([(self.T > 0).sum(axis=1), (self.T < 0).sum(axis=1)]).clip(1)
         return np.asarray(self.weights[images] / sizes[images, (self.T[images, labels] < 0).astype(np.intp)])
 

@@ -38,7 +38,7 @@ def _product(a, b):
 
 @njit(cache=True)
 def row_loss(t, s, is_mean):
-    """``max over positives of [1 - s]_+  +  max over negatives of [1 + s]_+``, or the means; an empty side adds 0."""
+    """``max over positives of [1 - s]_+  +  max over negatives of [1 + s]_+``, or means; an empty side adds 0."""
     largest, total, n_labels = np.zeros(2), np.zeros(2), np.zeros(2)
     for c in range(t.shape[0]):
         if t[c] != 0:
