@@ -44,7 +44,7 @@ TAEPS = {
     "TAEP, rank 4": TAEP(rank=4, beta=1.0),
     "TAEP, rounded": TAEP(rank=4, beta=1.0, solver="rounded"),
     "TAEP, alternating": TAEP(rank=4, beta=1.0, solver="alternating", max_iter=20),
-    "TAEP, paper's scaling": TAEP(rank=6, beta=10.0, gamma=1.0, lam=1.0, scaling="paper"),
+    "TAEP, paper's scaling": TAEP(rank=6, beta=10.0, gamma=1.0, lam=1.0, loss="max", scaling="paper"),
     "TAEP, two threads, no centre": TAEP(rank=4, beta=3.0, center=False, n_jobs=2),
 }
 OTHERS = {
