@@ -5,8 +5,8 @@
 With ``--only`` the page keeps the last results of the others.
 
 DIR is the folder of `benchmarks.voc2007` with ``nuswide_glove6B_300d.npz``; without it those that need it are left
-out or run on generated data. The benchmarks of accuracy (`paper_track`, `open_track`, `rivals_on_voc`,
-`rival_defaults`, `taep_variants`) answer other questions and are run by their names.
+out or run on generated data. The benchmarks of accuracy (`transfer_choices`, `rival_defaults`) answer other
+questions and are run by their names.
 """
 
 from __future__ import annotations

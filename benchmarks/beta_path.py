@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ def main() -> None:
     parser.add_argument("--rank", type=int, default=5)
     parser.add_argument("--first", type=float, default=100.0)
     parser.add_argument("--last", type=float, default=1.0)
+    parser.add_argument("--loss", default="max", choices=["max", "mean"])
     parser.add_argument("--tol", type=float, default=1e-2)
     parser.add_argument(
         "--seeds", type=int, default=4, help="orders of the images, summed: the path varies with it"
@@ -37,19 +39,20 @@ def main() -> None:
     train = training_view(X, Y, split)
     problem = train.X, train.Y, space.select(split.seen_names), space.select(split.unseen_names)
     betas = np.geomspace(args.first, args.last, 10)
+    options: dict[str, Any] = {"tol": args.tol, "loss": args.loss, "scaling": "paper"}
     gaps, passes = [], {}
 
     def path(warm_start: bool):
         n_passes = 0
         for seed in range(args.seeds):
-            model = TAEP(rank=args.rank, tol=args.tol, warm_start=warm_start, random_state=seed)
+            model = TAEP(rank=args.rank, warm_start=warm_start, random_state=seed, **options)
             for beta in betas:
                 gaps.append(model.set_params(beta=beta).fit(*problem).relative_gap_)
                 n_passes += model.n_epochs_
         passes["warm" if warm_start else "cold"] = n_passes
 
     def one():
-        fits = (TAEP(args.rank, betas[-1], tol=args.tol, random_state=seed) for seed in range(args.seeds))
+        fits = (TAEP(args.rank, betas[-1], random_state=seed, **options) for seed in range(args.seeds))
         passes["one"] = sum(fit.fit(*problem).n_epochs_ for fit in fits)
 
     contenders = {"one fit": one, "warm path": lambda: path(True), "cold path": lambda: path(False)}

@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("--gammas", type=float, nargs="+", default=[0.0, 0.1, 1.0])
     parser.add_argument("--centres", type=int, nargs="+", default=[1, 0], choices=[0, 1])
     parser.add_argument("--tol", type=float, default=1e-2)
+    parser.add_argument("--loss", default="max", choices=["max", "mean"])
     parser.add_argument("--most", type=int, default=200)
     args = parser.parse_args()
     X, Y, _, _, space = read_voc2007(args.data, args.features)
@@ -39,7 +40,16 @@ def main() -> None:
     problem = train.X, train.Y, space.select(split.seen_names), space.select(split.unseen_names)
     rows = []
     for rank, centre, beta, gamma in itertools.product(args.ranks, args.centres, args.betas, args.gammas):
-        model = TAEP(rank, beta, gamma, center=bool(centre), tol=args.tol, max_iter=args.most)
+        model = TAEP(
+            rank,
+            beta,
+            gamma,
+            loss=args.loss,
+            scaling="paper",
+            center=bool(centre),
+            tol=args.tol,
+            max_iter=args.most,
+        )
         start = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

@@ -47,7 +47,7 @@ def main() -> None:
                 start = time.process_time()
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ConvergenceWarning)
-                    model = TAEP(rank=rank, beta=beta, tol=tol).fit(*data)
+                    model = TAEP(rank=rank, beta=beta, loss="max", scaling="paper", tol=tol).fit(*data)
                 seconds[name] += time.process_time() - start
                 passes[name] += model.n_epochs_
                 gaps[name] = max(gaps[name], model.relative_gap_)

@@ -28,7 +28,7 @@ from unseen.validation import listed
 __all__ = ["GRID", "AnnotatedImages", "Trained", "read_annotated", "train"]
 
 # Searched on held-out labels: few values, since each costs several fits.
-GRID: Mapping[str, Sequence[Any]] = {"beta": (1.0, 3.0, 10.0), "gamma": (0.01, 0.1, 1.0)}
+GRID: Mapping[str, Sequence[Any]] = {"beta": (0.2, 0.5, 2.0), "gamma": (0.01, 0.03, 0.3)}
 
 
 class AnnotatedImages(NamedTuple):
@@ -86,7 +86,7 @@ def train(
     backbone : str, optional
         Backbone of the features, if not recorded in their file.
     gamma, lam : float, optional
-        Weights of the transfer to ``unseen`` and of the ``relations``, 0.1 by default.
+        Weights of the transfer to ``unseen`` and of the ``relations``, 0.03 by default.
     search : bool, default=False
         Choose beta on held-out labels, and gamma if there are unseen labels: see `GRID`.
     progress : callable(done, total), optional
