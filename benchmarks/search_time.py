@@ -13,12 +13,12 @@ from pathlib import Path
 
 from benchmarks._timing import arguments, by_turns, show, write_json
 from benchmarks.convex_or_alternating import simulated
-from benchmarks.taep_variants import GRID
 from benchmarks.voc2007 import read_voc2007
 from unseen import TAEP
 from unseen.evaluation.protocol import alternating_split, training_view
 from unseen.evaluation.search import class_holdout_search
 
+GRID = {"rank": [0.25, 0.5, 1.0], "beta": [0.5, 2.0, 10.0], "gamma": [0.0, 0.1]}
 HALVINGS = 2
 
 

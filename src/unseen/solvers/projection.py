@@ -193,7 +193,7 @@ def solve_convex(
             progress(n_iter, objective, oracle.lower_bound)
     if failures > 0:
         # The duals belong to the last trial: re-solve at the centre, at least as accurately as before.
-        for closer_tol in (min(inner_tol, 0.1 * tol), 1e-2 * tol, 1e-3 * tol):
+        for closer_tol in (min(inner_tol, 0.1 * tol), *(share * tol for share in (1e-2, 1e-3, 1e-4, 1e-6))):
             final, _ = oracle(centre, closer_tol)
             if final <= objective:
                 break
