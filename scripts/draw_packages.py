@@ -14,7 +14,7 @@ LAYERS = (
     ("demo", "experiment", "photos"),
     ("evaluation", "images", "labels", "datasets"),
     ("ensembles",),
-    ("taep", "baselines"),
+    ("taep", "baselines", "calibration"),
     ("base",),
     ("solvers", "explanation", "model_file", "templates"),
     ("files", "validation"),
