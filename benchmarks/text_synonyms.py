@@ -2,10 +2,10 @@
 
     python -m benchmarks.text_synonyms --data DIR
 
-Needs ``compact/clip_vitb32_text.npz``, the extras ``words`` and ``wordnet``, and a WordNet. Two names of COCO, LVIS,
-Objects365 or Open Images are synonyms if their first senses in WordNet are the same, parent and child if one is
-directly above the other, siblings ("bicycle" and "motorcycle") if they share the sense above. Cosines are centred on
-the everyday words among the names, as in `unseen.baselines.Cosine.without_annotations`.
+Needs ``compact/clip_vitb32_text.npz``, the extras ``words`` and ``wordnet``, and a WordNet. Two names of COCO,
+LVIS, Objects365 or Open Images are synonyms if their first senses in WordNet are the same, parent and child if one
+is directly above the other, siblings ("bicycle" and "motorcycle") if they share the sense above. Cosines are
+centred on the everyday words among the names, as in `unseen.baselines.Cosine.without_annotations`.
 """
 
 from __future__ import annotations

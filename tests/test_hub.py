@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from unseen import LabelSpace, PhotoTagger
 from unseen.cli import app
 from unseen.hub import PAIRS, downloaded, fetch, find_pair, read_pair
-from unseen.images.backbones import open_backbone, open_pair
+from unseen.images.backbones import open_backbone
 from unseen.images.preprocessing import Preprocessing
 from unseen.labels.encoders import open_encoder
 
@@ -64,7 +64,7 @@ def test_a_folder_of_either_layout_tags_photos(folders, red, tmp_path, layout):
     assert list(PhotoTagger.load(tmp_path / "m.safetensors").tag(red, WORDS)) == [photo]
     assert "red" in run("tag", red, "-w", "green, red", "--top", 1, "--backbone", folder).stdout
     vectors = LabelSpace(WORDS, folder).vectors
-    np.testing.assert_allclose(vectors, open_pair(folder).text.encode(WORDS), atol=1e-6)
+    np.testing.assert_allclose(vectors, open_encoder(folder).encode(WORDS), atol=1e-6)
     assert np.abs(LabelSpace(WORDS, f"{folder}:red {{}}").vectors - vectors).max() > 0.1  # another prompt
     with pytest.raises(ValueError, match=r"^explain: "):
         model.explain(red, "red")
@@ -106,12 +106,14 @@ def test_settings_are_read_as_the_model_was_trained(tmp_path):
     ("file", "changes"),
     [("visual/preprocess_cfg.json", {"resize_mode": "longest"}), ("visual/preprocess_cfg.json", {"size": [8, 9]}),
      ("visual/preprocess_cfg.json", {"mean": None}), ("config.json", {"text_cfg": None}),
-     ("textual/tokenizer_config.json", {"pad_token": "<pad>"})],
+     ("textual/tokenizer_config.json", {"pad_token": "<pad>"}),
+     ("preprocessor_config.json", {"size": {"height": 8, "width": 8}}),  # squashed and then cropped
+     ("preprocessor_config.json", {"do_center_crop": False}), ("preprocessor_config.json", {"resample": 5})],
 )  # fmt: skip
 def test_settings_that_are_not_understood_are_refused(tmp_path, file, changes):
-    folder = write_pair(tmp_path, change(OPENCLIP, file, **changes))
+    folder = write_pair(tmp_path, change(OPENCLIP if file in OPENCLIP else TRANSFORMERS, file, **changes))
     with pytest.raises(ValueError, match=r"^(backbone|mean|pad_token): "):
-        open_pair(folder)
+        PhotoTagger.from_pair(str(folder))
     (folder / file).unlink()
     with pytest.raises(ValueError, match=rf"^backbone: .*lacks '{file}'"):
         open_backbone(folder)

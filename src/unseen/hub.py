@@ -157,11 +157,8 @@ def is_there(text: str) -> bool:
 
 def _read_openclip(folder: Path, config: Any) -> tuple[dict[str, Any], dict[str, Any], int | None]:
     how = read_json(folder / "visual" / "preprocess_cfg.json")
-    size = how["size"] if isinstance(how["size"], list) else [how["size"]]
-    if len(set(size)) > 1:
-        raise ValueError(f"images of {size}, not square")
     image = {
-        "size": size[0],
+        "size": _side(how["size"]),
         # Immich crops always; SigLIP was trained on squashed images, and its settings say so.
         "resize": {"shortest": "center-crop", "squash": "squash"}[how.get("resize_mode", "shortest")],
         "crop_fraction": 1.0,
@@ -181,14 +178,12 @@ def _read_openclip(folder: Path, config: Any) -> tuple[dict[str, Any], dict[str,
 def _read_transformers(folder: Path, config: Any) -> tuple[dict[str, Any], dict[str, Any], int | None]:
     how = read_json(folder / "preprocessor_config.json")
     crops, normalizes = how.get("do_center_crop", "crop_size" in how), how.get("do_normalize", True)
-    across, down = _sides(how["crop_size"] if crops else how["size"])
-    shorter = min(_sides(how["size"]))
-    if across != down:
-        raise ValueError(f"images of {across} x {down}, not square")
+    side = _side(how["crop_size"] if crops else how["size"])
+    resized = how["size"]["shortest_edge"] if crops and isinstance(how["size"], dict) else _side(how["size"])
     image = {
-        "size": across,
+        "size": side,
         "resize": "center-crop" if crops else "squash",
-        "crop_fraction": across / shorter,
+        "crop_fraction": side / resized,
         "interpolation": _FILTERS[how.get("resample", 3)],
         "mean": how["image_mean"] if normalizes else [0.0, 0.0, 0.0],
         "std": how["image_std"] if normalizes else [1.0, 1.0, 1.0],
@@ -202,10 +197,14 @@ def _read_transformers(folder: Path, config: Any) -> tuple[dict[str, Any], dict[
     return image, text, config.get("projection_dim") or (config.get("vision_config") or {}).get("hidden_size")
 
 
-def _sides(size: Any) -> tuple[int, int]:
-    if isinstance(size, dict):
-        size = size.get("shortest_edge") or (size["width"], size["height"])
-    return (size, size) if isinstance(size, int) else (size[0], size[1])
+def _side(size: Any) -> int:
+    """Side of a square that is given as a number, as [height, width] or by these names."""
+    sides = (
+        [size] if isinstance(size, int) else [size["height"], size["width"]] if isinstance(size, dict) else size
+    )
+    if len(set(sides)) != 1:
+        raise ValueError("its images are not square")
+    return int(sides[0])
 
 
 def _pad_token(folder: Path) -> str:

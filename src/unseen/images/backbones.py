@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from unseen.hub import PAIRS, find_pair
 from unseen.images import imagenet
 from unseen.images.preprocessing import Preprocessing
-from unseen.labels.encoders import TextEncoder, import_extra, open_encoder, with_absolute_path
+from unseen.labels.encoders import import_extra, with_absolute_path
 from unseen.validation import check_count, check_names, listed
 
-__all__ = ["NAMES", "Backbone", "Described", "OnnxBackbone", "Pair", "open_backbone", "open_pair"]
+__all__ = ["NAMES", "Backbone", "Described", "OnnxBackbone", "open_backbone"]
 
 DEFAULT = "efficientnet-lite0"
 NAMES = (DEFAULT, "vgg19", *PAIRS)
@@ -233,33 +233,6 @@ class VGG19(Backbone):
             features = self._model.classifier[:5](x)
             logits = self._model.classifier[5:](features)
         return Described(features.numpy(), logits.numpy())
-
-
-class Pair(NamedTuple):
-    """Two encoders of one space, such as CLIP's: features and label vectors can be compared by their cosine."""
-
-    image: Backbone
-    text: TextEncoder  # for the vectors of a `LabelSpace`, then for example `unseen.baselines.Cosine`
-
-
-def open_pair(source: str | Path, *, n_threads: int | None = None) -> Pair:
-    """Open an image and a text encoder that share one space.
-
-    Parameters
-    ----------
-    source : str or pathlib.Path
-        A name of `unseen.hub.PAIRS`, a model of the hub or a folder, as in `open_backbone`.
-    n_threads : int, optional
-        Threads of the image encoder; None for one per core.
-    """
-    image, text = open_backbone(source, n_threads=n_threads), open_encoder(source)
-    n_dims = text.encode(["a"]).shape[1]
-    if n_dims != image.n_features:
-        raise ValueError(
-            f"source: the text encoder {text.name!r} gives {n_dims} dimensions, and the image encoder "
-            f"{image.n_features}. Pass a pair of one space."
-        )
-    return Pair(image, text)
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
