@@ -17,6 +17,7 @@ LAYERS = (
     ("taep", "baselines", "calibration"),
     ("base",),
     ("solvers", "explanation", "model_file", "templates"),
+    ("hub",),
     ("files", "validation"),
 )
 LAZY = "cluster"  # only imported inside functions, and only where Dask is used

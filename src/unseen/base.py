@@ -479,7 +479,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         if isinstance(labels, str):
             part = words[labels]
             if not names[part]:
-                raise ValueError("labels: fit was given no unseen labels. Pass the vectors of some.")
+                raise ValueError(f"labels: this model has no {labels} labels. Pass names or vectors of others.")
             return names[part], vectors[part]
         given = check_labels(labels, "labels", Labels(names, vectors))
         return given.names or _numbered_names(len(given.vectors)), given.vectors
