@@ -1,0 +1,247 @@
+"""Words that a tagger cannot know: negations, colours, numbers, actions, people's names, unread languages, ideas.
+
+A text encoder has a vector for every text, and a tagger a score for every vector: "no bus" scores as "bus", and a
+Finnish word as whatever it is spelled like. `doubts` finds such words before they are scored:
+
+- Negations by the words and syllables that negate in the 16 languages of the multilingual Universal Sentence
+  Encoder. Where a syllable is ambiguous, the rest must be close to a known thing: "köpeksiz" (without a dog) is a
+  negation, "telsiz" (a radio) is not.
+- Scripts that the encoder does not read: those in which it does not put words next to their translations.
+- The other kinds by linear discriminant analysis of the word's vector, between known names and probes: words and
+  phrases of each kind (``data/probes.csv``) in the same vector space. As the encoder puts translations together,
+  English probes serve its other languages.
+- Without an encoder: words that are farther from all known names than these are from each other.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.resources import files
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from unseen.labels.encoders import TextEncoder
+from unseen.labels.names import as_phrase, everyday_labels, label_key
+from unseen.labels.vectors import is_encoder, look_up
+from unseen.validation import Matrix, check_labels
+
+__all__ = ["KINDS", "Doubt", "doubts"]
+
+KINDS = {
+    "negation": "{name!r} is a negation, which its vector hardly expresses: it is not scored.",
+    "colour": "{name!r} is about a colour, which the model has not learned: it scores much like {like!r}.",
+    "count": "{name!r} is about a number, and the model does not count: it scores much like {like!r}.",
+    "action": "{name!r} is an action, and the model knows only things: it scores much like {like!r}.",
+    "person": "{name!r} looks like the name of a person, and the model knows nobody by name.",
+    "language": "{name!r} is not in a language that the text encoder reads: its score has no meaning.",
+    "abstract": "{name!r} is not a thing that a photo shows: its score has little meaning.",
+    "far": "{name!r} is far from every name that the model has evidence for: its score has little meaning.",
+}
+
+# French and English phrases; then what is joined to a word, or written without spaces (Chinese, Japanese, ...).
+_PHRASES = (
+    r"no one|anything but|other than|lack of|absence of|free (?:of|from)|empty of|devoid of|\w+n['\u2019]t|"
+    r"pas d(?:e|u|es)|pas une?|n(?:e |['\u2019])\w+ pas|ni \w+ ni"
+)
+_JOINED = (
+    r"\bpas d['\u2019]|^non-(?=\w+$)|没有|沒有|毫无|不是|并非|並非|不存在|(?<=.)なし|(?<=.)無し|[がはのもでゃ]い?ない|"
+    r"いない|[いり]ません|없|아닌|아니다|않|ไม่|ปราศจาก"
+)
+_AMBIGUOUS = re.compile(r"[无無](.+)|(\w{2,})s[\u0131iuü]z|(\w+)-free\b.*", re.IGNORECASE)
+_SIGN = re.compile(r"no[ -](?:\w+ing|entry|exit|u-turn) (?:sign|symbol|sticker)s?", re.IGNORECASE)
+_SMALL = re.compile(
+    r"^(?:(?:an?|the|any|de|hay|há|ma|è|é|una?|uma?|eine?|een)\s+)+|[がはのもいで]+$", re.IGNORECASE
+)
+
+_NEAR = 0.8  # cosine of a word and the thing that it means in `use`: "araba" and "car" 0.85, parts of words below
+_SHRINKAGE = 0.5  # of the covariance towards a multiple of the identity
+_LOG_ODDS = 6.0  # of a kind against "thing": the model of normal distributions is overconfident
+_FEW = 200  # known names, below which they do not show what is far
+_FEW_MISREAD = 30  # probes of other languages, below which they are exceptions
+
+Source = str | PathLike[str] | TextEncoder
+
+
+class Doubt(NamedTuple):
+    """Why a word cannot be known: one of `KINDS`, and a sentence for the user."""
+
+    kind: str
+    sentence: str
+
+
+def doubts(labels: Any, known: Any, source: Source | None = None) -> dict[str, Doubt]:
+    """Find the labels that a tagger cannot know.
+
+    Parameters
+    ----------
+    labels : LabelSpace or mapping of str to vector
+        The labels to be scored.
+    known : LabelSpace or mapping of str to vector
+        What the tagger has evidence for: annotated labels and the classes of a backbone. They are never in doubt,
+        nor are everyday words.
+    source : str, path or TextEncoder, optional
+        Where all these vectors come from; see `unseen.labels.vectors.look_up`. Probes are encoded once, and then
+        read from the cache. Without a text encoder, only negations and words far from all known names are found.
+
+    Returns
+    -------
+    dict of str to Doubt
+        The labels in doubt, in the order given. A negation should not be scored at all.
+    """
+    names, vectors = check_labels(labels, "labels")
+    known_names, known_vectors = check_labels(known, "known")
+    if names is None or known_names is None:
+        raise ValueError("labels, known: vectors without names were given. Pass {name: vector}.")
+    if vectors.shape[1] != known_vectors.shape[1]:
+        lengths = f"{known_vectors.shape[1]} numbers, but those of labels have {vectors.shape[1]}"
+        raise ValueError(f"known: vectors of {lengths}. Pass vectors of one source.")
+    things = [*everyday_labels(), *_probes()["thing"]]
+    sure = {label_key(name) for name in (*known_names, *things)}
+    rows = [i for i, name in enumerate(names) if label_key(name) not in sure]
+    if not rows:
+        return {}
+    asked, unit, known_unit = [names[i] for i in rows], _unit(vectors[rows]), _unit(known_vectors)
+    negated = [_negated(name) for name in asked]
+    shown, shown_unit = list(known_names), known_unit
+    if source is None or not is_encoder(source):
+        kinds = _far(unit, known_unit)
+    else:
+        thing_unit = _vectors(things, source)
+        negated = [
+            rest or _maybe_negated(name, thing_unit, source) for name, rest in zip(asked, negated, strict=True)
+        ]
+        kinds = _measured(asked, unit, np.vstack([known_unit, thing_unit]), source)
+        shown = list(everyday_labels())
+        shown_unit = thing_unit[: len(shown)]
+    found = {}
+    nearest = (unit @ shown_unit.T).argmax(axis=1)
+    for name, rest, kind, near in zip(asked, negated, kinds, nearest, strict=True):
+        if rest:
+            advice = f" Ask for {rest!r}, and look at the photos without it." if rest != name else ""
+            found[name] = Doubt("negation", KINDS["negation"].format(name=name) + advice)
+        elif kind:
+            found[name] = Doubt(kind, KINDS[kind].format(name=name, like=shown[near]))
+    return found
+
+
+def _negated(name: str) -> str:
+    """What a phrase negates, "bus" of "no bus"; the name itself if that is not said, and empty if it does not."""
+    phrase = as_phrase(name)
+    found = _negation().search(phrase)
+    if not found or _SIGN.fullmatch(phrase) or (found[0] == phrase and phrase.lower() not in _probes()["alone"]):
+        return ""
+    rest = phrase[found.end() :].strip() or phrase[: found.start()].strip()
+    return _SMALL.sub("", rest) or name
+
+
+def _maybe_negated(name: str, things: Matrix, source: Source) -> str:
+    """The same for a syllable that negates the name of a thing, but also begins or ends other words."""
+    found = _AMBIGUOUS.fullmatch(as_phrase(name))
+    rest = next(filter(None, found.groups())) if found else ""
+    return rest if rest and (_vectors([rest], source) @ things.T).max() >= _NEAR else ""
+
+
+def _far(unit: Matrix, known: Matrix) -> list[str]:
+    """Mark vectors that are farther from all known ones than any of these is from its nearest."""
+    if len(known) < _FEW:
+        return [""] * len(unit)
+    sample = np.arange(0, len(known), max(1, len(known) // 256))
+    cosines = known[sample] @ known.T
+    cosines[np.arange(len(sample)), sample] = -1.0
+    bound = cosines.max(axis=1).min()
+    return ["far" if near < bound else "" for near in (unit @ known.T).max(axis=1)]
+
+
+def _measured(names: Sequence[str], unit: Matrix, things: Matrix, source: Source) -> list[str]:
+    """Kind of each name that is not a thing, by its script and its vector; empty for things."""
+    probes = _probes()
+    kinds = ("colour", "count", "action", "person", "abstract")
+    words = [word for kind in kinds for word in probes[kind]]
+    foreign, meanings = zip(*(pair.split("=") for pair in probes["language"]), strict=True)
+    vectors = _vectors([*words, *foreign, *meanings], source)
+    examples, foreign_unit, meant = np.split(vectors, [len(words), len(words) + len(foreign)])
+    is_read = np.array(meanings)[(foreign_unit @ meant.T).argmax(axis=1)] == meanings
+    scripts = np.array([_script(word) for word in foreign])
+    read_scripts = {"LATIN", "", *(script for script in scripts if is_read[scripts == script].mean() >= 0.5)}
+    misread = foreign_unit[(scripts == "LATIN") & ~is_read]
+    if len(misread) < _FEW_MISREAD:
+        misread = misread[:0]
+    groups = ["thing"] * len(things) + [kind for kind in kinds for _ in probes[kind]] + ["language"] * len(misread)
+    judge = _discriminant(np.vstack([things, examples, misread]), np.array(groups))
+    found = judge(unit)
+    # The name of a person remains one in small letters; "Rose" and "Lily" do not.
+    people = [i for i, kind in enumerate(found) if kind == "person" and names[i] != names[i].lower()]
+    again = judge(_vectors([names[i].lower() for i in people], source)) if people else []
+    for i, kind in zip(people, again, strict=True):
+        found[i] = "person" if kind else ""
+    return [kind if _script(name) in read_scripts else "language" for name, kind in zip(names, found, strict=True)]
+
+
+def _discriminant(examples: Matrix, kinds: Any) -> Callable[[Matrix], list[str]]:
+    """Linear discriminant analysis with equal priors: a function from vectors to kinds, empty where unsure.
+
+    Not scikit-learn's, which takes ten times as long: it solves by least squares, and in float64.
+    """
+    groups, group = np.unique(kinds, return_inverse=True)
+    means = np.array([examples[group == k].mean(axis=0) for k in range(len(groups))])
+    residuals = (examples - means[group]).astype(np.float32)
+    covariance = (1.0 - _SHRINKAGE) * (residuals.T @ residuals).astype(np.float64) / len(residuals)
+    covariance[np.diag_indices_from(covariance)] += _SHRINKAGE * np.square(residuals).sum() / residuals.size
+    weights = scipy.linalg.solve(covariance, means.T, assume_a="pos")
+    offsets = -0.5 * np.einsum("kd,dk->k", means, weights)
+
+    def judge(unit: Matrix) -> list[str]:
+        scores = unit @ weights + offsets
+        sure = scores.max(axis=1) - scores[:, groups == "thing"][:, 0] > _LOG_ODDS
+        return [str(kind) for kind in np.where(sure, groups[scores.argmax(axis=1)], "")]
+
+    return judge
+
+
+@cache
+def _probes() -> dict[str, tuple[str, ...]]:
+    """Words and phrases of each kind; those of other languages with their meaning, as "koira=dog"."""
+    text = files("unseen.labels").joinpath("data/probes.csv").read_text(encoding="utf-8")
+    table: dict[str, dict[str, list[str]]] = defaultdict(dict)
+    for kind, form, words in list(csv.reader(text.splitlines()))[1:]:
+        table[kind][form] = words.split("; ")
+    for kind in ("colour", "count"):
+        modifiers, nouns = table[kind].pop("modifier"), table[kind].pop("noun")
+        table[kind]["phrase"] = [f"{modifier} {noun}" for modifier in modifiers for noun in nouns]
+        table["thing"][f"{kind} noun"] = nouns
+    probes = {kind: tuple(word for words in forms.values() for word in words) for kind, forms in table.items()}
+    return {**probes, "alone": tuple(table["negation"]["alone"])}
+
+
+@cache
+def _negation() -> re.Pattern[str]:
+    words = "|".join(_probes()["negation"])
+    return re.compile(rf"(?<![\w-])(?:{_PHRASES}|{words})(?![\w-])|{_JOINED}", re.IGNORECASE)
+
+
+def _script(text: str) -> str:
+    """Script of the first letter: LATIN, GREEK, CJK, ...; empty without letters."""
+    letter = next(filter(str.isalpha, text), "")
+    return unicodedata.name(letter, "").partition(" ")[0] if letter else ""
+
+
+def probe_words() -> set[str]:
+    """All probes, without their meanings."""
+    return {word.partition("=")[0] for words in _probes().values() for word in words}
+
+
+def _vectors(texts: Sequence[str], source: Source) -> Matrix:
+    return _unit(look_up(texts, source).vectors)
+
+
+def _unit(vectors: Matrix) -> Matrix:
+    scaled: Matrix = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return scaled
