@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks._timing import show
 from unseen import LabelSpace
 from unseen.images.imagenet import class_kinds, class_names
-from unseen.labels.knowable import KINDS, doubts, probe_words
+from unseen.labels.knowable import KINDS, doubts, read_probes
 from unseen.labels.names import everyday_labels
 
 WORDS = Path(__file__).parents[1] / "tests" / "labels" / "unknowable_words.csv"
@@ -65,7 +65,8 @@ def main() -> None:
     parser.add_argument("--vectors", default="use", help="a text encoder")
     args = parser.parse_args()
     known = LabelSpace(dict.fromkeys([*class_names(), *class_kinds().names]), args.vectors)
-    words = [word for word in read_words(args.part) if word.text not in probe_words()]
+    probes = {word.partition("=")[0] for group in read_probes().values() for word in group}
+    words = [word for word in read_words(args.part) if word.text not in probes]
     labels = LabelSpace([word.text for word in words], args.vectors)
     found = doubts(labels, known, args.vectors)
     start = time.process_time()

@@ -36,24 +36,24 @@ from unseen.validation import Matrix, check_labels
 __all__ = ["KINDS", "Doubt", "doubts"]
 
 KINDS = {
-    "negation": "{name!r} is a negation, which its vector hardly expresses: it is not scored.",
-    "colour": "{name!r} is about a colour, which the model has not learned: it scores much like {like!r}.",
-    "count": "{name!r} is about a number, and the model does not count: it scores much like {like!r}.",
-    "action": "{name!r} is an action, and the model knows only things: it scores much like {like!r}.",
-    "person": "{name!r} looks like the name of a person, and the model knows nobody by name.",
-    "language": "{name!r} is not in a language that the text encoder reads: its score has no meaning.",
-    "abstract": "{name!r} is not a thing that a photo shows: its score has little meaning.",
-    "far": "{name!r} is far from every name that the model has evidence for: its score has little meaning.",
+    "negation": "{!r} is a negation, which its vector hardly expresses: it is not scored.",
+    "colour": "{!r} is about a colour, and the model has learned none.",
+    "count": "{!r} is about a number, and the model does not count.",
+    "action": "{!r} is an action, and the model knows only things.",
+    "person": "{!r} looks like the name of a person, and the model knows nobody by name.",
+    "language": "{!r} is not in a language that the text encoder reads: its score has no meaning.",
+    "abstract": "{!r} is not a thing that a photo shows: its score has little meaning.",
+    "far": "{!r} is far from every name that the model has evidence for: its score has little meaning.",
 }
 
 # French and English phrases; then what is joined to a word, or written without spaces (Chinese, Japanese, ...).
 _PHRASES = (
     r"no one|anything but|other than|lack of|absence of|free (?:of|from)|empty of|devoid of|\w+n['\u2019]t|"
-    r"pas d(?:e|u|es)|pas une?|n(?:e |['\u2019])\w+ pas|ni \w+ ni"
+    r"pas d(?:e|u|es)|pas une?|ne pas|n(?:e |['\u2019])\w+ pas|ni \w+ ni"
 )
 _JOINED = (
-    r"\bpas d['\u2019]|^non-(?=\w+$)|没有|沒有|毫无|不是|并非|並非|不存在|(?<=.)なし|(?<=.)無し|[がはのもでゃ]い?ない|"
-    r"いない|[いり]ません|없|아닌|아니다|않|ไม่|ปราศจาก"
+    r"^(?:no[nt]?-|[-!~])(?=\w+$)|\bpas d['\u2019]|没有|沒有|毫无|不是|并非|並非|不存在|(?<=.)(?:なし|無し)|"
+    r"[がはのもでゃ]い?ない|いない|[いり]ません|없|아닌|아니다|않|ไม่(?:ใช่|มี)?|ปราศจาก"
 )
 _AMBIGUOUS = re.compile(r"[无無](.+)|(\w{2,})s[\u0131iuü]z|(\w+)-free\b.*", re.IGNORECASE)
 _SIGN = re.compile(r"no[ -](?:\w+ing|entry|exit|u-turn) (?:sign|symbol|sticker)s?", re.IGNORECASE)
@@ -61,7 +61,8 @@ _SMALL = re.compile(
     r"^(?:(?:an?|the|any|de|hay|há|ma|è|é|una?|uma?|eine?|een)\s+)+|[がはのもいで]+$", re.IGNORECASE
 )
 
-_NEAR = 0.8  # cosine of a word and the thing that it means in `use`: "araba" and "car" 0.85, parts of words below
+# Cosines in `use`: "araba" means "car" (0.85); "two dogs" scores much like "dog" (0.7), "red" like nothing (0.54).
+_MEANS, _LIKE = 0.8, 0.6
 _SHRINKAGE = 0.5  # of the covariance towards a multiple of the identity
 _LOG_ODDS = 6.0  # of a kind against "thing": the model of normal distributions is overconfident
 _FEW = 200  # known names, below which they do not show what is far
@@ -103,14 +104,14 @@ def doubts(labels: Any, known: Any, source: Source | None = None) -> dict[str, D
     if vectors.shape[1] != known_vectors.shape[1]:
         lengths = f"{known_vectors.shape[1]} numbers, but those of labels have {vectors.shape[1]}"
         raise ValueError(f"known: vectors of {lengths}. Pass vectors of one source.")
-    things = [*everyday_labels(), *_probes()["thing"]]
+    probes, everyday = read_probes(), everyday_labels()
+    things = [*everyday, *probes["thing"], *probes["coloured"]]
     sure = {label_key(name) for name in (*known_names, *things)}
     rows = [i for i, name in enumerate(names) if label_key(name) not in sure]
     if not rows:
         return {}
     asked, unit, known_unit = [names[i] for i in rows], _unit(vectors[rows]), _unit(known_vectors)
-    negated = [_negated(name) for name in asked]
-    shown, shown_unit = list(known_names), known_unit
+    negated, like = [_negated(name) for name in asked], [""] * len(asked)
     if source is None or not is_encoder(source):
         kinds = _far(unit, known_unit)
     else:
@@ -119,34 +120,40 @@ def doubts(labels: Any, known: Any, source: Source | None = None) -> dict[str, D
             rest or _maybe_negated(name, thing_unit, source) for name, rest in zip(asked, negated, strict=True)
         ]
         kinds = _measured(asked, unit, np.vstack([known_unit, thing_unit]), source)
-        shown = list(everyday_labels())
-        shown_unit = thing_unit[: len(shown)]
+        cosines = unit @ thing_unit[: len(everyday)].T
+        like = [everyday[row.argmax()] if row.max() >= _LIKE else "" for row in cosines]
     found = {}
-    nearest = (unit @ shown_unit.T).argmax(axis=1)
-    for name, rest, kind, near in zip(asked, negated, kinds, nearest, strict=True):
-        if rest:
-            advice = f" Ask for {rest!r}, and look at the photos without it." if rest != name else ""
-            found[name] = Doubt("negation", KINDS["negation"].format(name=name) + advice)
-        elif kind:
-            found[name] = Doubt(kind, KINDS[kind].format(name=name, like=shown[near]))
+    for name, rest, kind, near in zip(asked, negated, kinds, like, strict=True):
+        kind = "negation" if rest else kind
+        advice = ""
+        if rest and rest != name and len(rest.split()) <= 2:
+            advice = f" Ask for {rest!r}, and look at the photos without it."
+        elif kind in ("colour", "count", "action") and near:
+            advice = f" It scores much like {near!r}."
+        if kind:
+            found[name] = Doubt(kind, KINDS[kind].format(name) + advice)
     return found
 
 
 def _negated(name: str) -> str:
     """What a phrase negates, "bus" of "no bus"; the name itself if that is not said, and empty if it does not."""
-    phrase = as_phrase(name)
+    phrase = re.sub(r"\s*\(non\b.*?\)", "", as_phrase(name))  # as data sets write: "pin (non jewelry)"
     found = _negation().search(phrase)
-    if not found or _SIGN.fullmatch(phrase) or (found[0] == phrase and phrase.lower() not in _probes()["alone"]):
+    if (
+        not found
+        or _SIGN.fullmatch(phrase)
+        or (found[0] == phrase and phrase.lower() not in read_probes()["alone"])
+    ):
         return ""
     rest = phrase[found.end() :].strip() or phrase[: found.start()].strip()
-    return _SMALL.sub("", rest) or name
+    return _SMALL.sub("", rest).strip(" .,;:!?") or name
 
 
 def _maybe_negated(name: str, things: Matrix, source: Source) -> str:
     """The same for a syllable that negates the name of a thing, but also begins or ends other words."""
     found = _AMBIGUOUS.fullmatch(as_phrase(name))
     rest = next(filter(None, found.groups())) if found else ""
-    return rest if rest and (_vectors([rest], source) @ things.T).max() >= _NEAR else ""
+    return rest if rest and (_vectors([rest], source) @ things.T).max() >= _MEANS else ""
 
 
 def _far(unit: Matrix, known: Matrix) -> list[str]:
@@ -162,8 +169,8 @@ def _far(unit: Matrix, known: Matrix) -> list[str]:
 
 def _measured(names: Sequence[str], unit: Matrix, things: Matrix, source: Source) -> list[str]:
     """Kind of each name that is not a thing, by its script and its vector; empty for things."""
-    probes = _probes()
-    kinds = ("colour", "count", "action", "person", "abstract")
+    probes = read_probes()
+    kinds = ("colour", "colour of a kind", "count", "action", "person", "abstract")
     words = [word for kind in kinds for word in probes[kind]]
     foreign, meanings = zip(*(pair.split("=") for pair in probes["language"]), strict=True)
     vectors = _vectors([*words, *foreign, *meanings], source)
@@ -177,11 +184,11 @@ def _measured(names: Sequence[str], unit: Matrix, things: Matrix, source: Source
     groups = ["thing"] * len(things) + [kind for kind in kinds for _ in probes[kind]] + ["language"] * len(misread)
     judge = _discriminant(np.vstack([things, examples, misread]), np.array(groups))
     found = judge(unit)
-    # The name of a person remains one in small letters; "Rose" and "Lily" do not.
-    people = [i for i, kind in enumerate(found) if kind == "person" and names[i] != names[i].lower()]
-    again = judge(_vectors([names[i].lower() for i in people], source)) if people else []
-    for i, kind in zip(people, again, strict=True):
-        found[i] = "person" if kind else ""
+    # "Three-piece suit" is not a count, as "piece suit" is none; "forty-two" is, as "two" is.
+    joined = [i for i, kind in enumerate(found) if kind == "count" and "-" in names[i]]
+    parts = [re.sub(r"\w+-(?=\w)", "", names[i]) for i in joined]
+    for i, kind in zip(joined, judge(_vectors(parts, source)) if parts else [], strict=True):
+        found[i] = kind
     return [kind if _script(name) in read_scripts else "language" for name, kind in zip(names, found, strict=True)]
 
 
@@ -200,30 +207,34 @@ def _discriminant(examples: Matrix, kinds: Any) -> Callable[[Matrix], list[str]]
 
     def judge(unit: Matrix) -> list[str]:
         scores = unit @ weights + offsets
+        best = groups[scores.argmax(axis=1)]
         sure = scores.max(axis=1) - scores[:, groups == "thing"][:, 0] > _LOG_ODDS
-        return [str(kind) for kind in np.where(sure, groups[scores.argmax(axis=1)], "")]
+        return [str(kind) for kind in np.where(sure & (best != "colour of a kind"), best, "")]
 
     return judge
 
 
 @cache
-def _probes() -> dict[str, tuple[str, ...]]:
-    """Words and phrases of each kind; those of other languages with their meaning, as "koira=dog"."""
+def read_probes() -> dict[str, tuple[str, ...]]:
+    """Words and phrases of each kind, and words that negate; other languages with the meaning, as "koira=dog"."""
     text = files("unseen.labels").joinpath("data/probes.csv").read_text(encoding="utf-8")
-    table: dict[str, dict[str, list[str]]] = defaultdict(dict)
-    for kind, form, words in list(csv.reader(text.splitlines()))[1:]:
-        table[kind][form] = words.split("; ")
-    for kind in ("colour", "count"):
-        modifiers, nouns = table[kind].pop("modifier"), table[kind].pop("noun")
-        table[kind]["phrase"] = [f"{modifier} {noun}" for modifier in modifiers for noun in nouns]
-        table["thing"][f"{kind} noun"] = nouns
-    probes = {kind: tuple(word for words in forms.values() for word in words) for kind, forms in table.items()}
-    return {**probes, "alone": tuple(table["negation"]["alone"])}
+    probes: dict[str, tuple[str, ...]] = defaultdict(tuple)
+    for kind, _, words in list(csv.reader(text.splitlines()))[1:]:
+        probes[kind] += tuple(words.split("; "))
+    for kind, first, nouns in (
+        ("colour", "colour modifier", "colour noun"),
+        ("colour of a kind", "colour modifier", "coloured noun"),
+        ("count", "count modifier", "count noun"),
+    ):
+        probes[kind] += tuple(f"{modifier} {noun}" for modifier in probes[first] for noun in probes[nouns])
+        probes["thing"] += probes[nouns]
+    probes["colour of a kind"] += probes["coloured"]
+    return dict(probes)
 
 
 @cache
 def _negation() -> re.Pattern[str]:
-    words = "|".join(_probes()["negation"])
+    words = "|".join(read_probes()["beside"] + read_probes()["alone"])
     return re.compile(rf"(?<![\w-])(?:{_PHRASES}|{words})(?![\w-])|{_JOINED}", re.IGNORECASE)
 
 
@@ -231,11 +242,6 @@ def _script(text: str) -> str:
     """Script of the first letter: LATIN, GREEK, CJK, ...; empty without letters."""
     letter = next(filter(str.isalpha, text), "")
     return unicodedata.name(letter, "").partition(" ")[0] if letter else ""
-
-
-def probe_words() -> set[str]:
-    """All probes, without their meanings."""
-    return {word.partition("=")[0] for words in _probes().values() for word in words}
 
 
 def _vectors(texts: Sequence[str], source: Source) -> Matrix:
