@@ -3,11 +3,11 @@
     python -m benchmarks.unknowable_words [--part develop] [--data DIR] [--vectors use]
 
 Reads the words of each kind in ``tests/labels/unknowable_words.csv``: the part ``develop`` was used to choose
-probes and thresholds; the part ``test`` was written before these were last changed, and looked at afterwards. Words
-that are probes are left out. Known are the classes of ImageNet and their kinds, no annotated label. Words of languages that
-the encoder does not read come with their meaning: a word is misread if its meaning is not among its three nearest
-everyday words. With ``--data``, a folder that has ``compact/clip_vitb32_text.npz``, the names of COCO, LVIS,
-Objects365 and Open Images are checked too. Needs the extra ``words``.
+probes and thresholds; the part ``test`` was written before these were last changed, and looked at afterwards.
+Words that are probes are left out. Known are the classes of ImageNet and their kinds, no annotated label. Words of
+languages that the encoder does not read come with their meaning: a word is misread if its meaning is not among its
+three nearest everyday words. With ``--data``, a folder that has ``compact/clip_vitb32_text.npz``, the names of
+COCO, LVIS, Objects365 and Open Images are checked too. Needs the extra ``words``.
 """
 
 from __future__ import annotations
