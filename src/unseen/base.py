@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -51,7 +52,7 @@ class Tag(NamedTuple):
 
 
 def _is_calibrated(tagger: Any) -> bool:
-    if not hasattr(tagger, "calibration_"):
+    if not (hasattr(tagger, "calibration_") or tagger._gives_log_odds()):
         raise AttributeError(
             "this model is not calibrated, so its scores are not probabilities. Call unseen.calibrate(model, X, "
             "Y, vocabulary), or use decision_function."
@@ -197,9 +198,8 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         if is_dask(X):
             return self._by_partition("predict_proba", X, labels=labels)  # type: ignore[no-any-return]
         names, vectors = self._resolve(labels)
-        M = self._embed(vectors, "labels", names)
-        probabilities: Matrix = self.calibration_.probabilities(self, self._check_images(X), M)
-        return probabilities
+        scorer: Any = self._scorer(self._embed(vectors, "labels", names))
+        return np.asarray(scorer(self._check_images(X))[1])
 
     def tag(self, X: Any, labels: Any = "all", top: int = 5) -> list[list[Tag]]:
         """Best labels of each image, by name.
@@ -325,7 +325,16 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         """Function from checked images to their scores and, if calibrated, probabilities of labels."""
         if hasattr(self, "calibration_"):
             return self.calibration_.prepare(self, M)  # type: ignore[no-any-return]
-        return lambda X: (self._margin_scores(X, M), None)
+
+        def score(X: Any) -> tuple[Matrix, Matrix | None]:
+            scores = self._margin_scores(X, M)
+            return scores, expit(scores) if self._gives_log_odds() else None
+
+        return score
+
+    def _gives_log_odds(self) -> bool:
+        """Whether the margin scores are log-odds of a probability without further calibration."""
+        return False
 
     def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
         """Further quantities for a `Calibration`: some per image and label, some per label."""

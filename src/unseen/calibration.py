@@ -61,10 +61,6 @@ class Calibration(Stored):
         b of each group.
     """
 
-    def probabilities(self, tagger: Any, X: Any, M: Matrix) -> Matrix:
-        """Probabilities of labels, whose vectors ``M`` the tagger has embedded, on checked images X."""
-        return self.prepare(tagger, M)(X)[1]
-
     def prepare(self, tagger: Any, M: Matrix) -> Prepared:
         """All that depends on the labels alone, so that many blocks of images share it."""
         reference = self.reference_ * self.reference_scales_

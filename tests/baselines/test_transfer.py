@@ -199,25 +199,25 @@ class TestCosine:
         rivals = [[1, 2], [0, 2], [0, 1], [1, 2], [0, 1, 2]]  # all but the word and its synonyms
         expected = np.column_stack([e[:, c] / (e[:, c] + e[:, rivals[c]].sum(axis=1)) for c in range(5)])
         asked = words | {"kitten": kitten, "sky": sky}
-        np.testing.assert_allclose(model.probabilities(X, asked), expected)
+        np.testing.assert_allclose(model.predict_proba(X, asked), expected, rtol=1e-6)
         np.testing.assert_allclose(
-            model.probabilities(X, {"sky": sky})[:, 0], expected[:, 4]
+            model.predict_proba(X, {"sky": sky})[:, 0], expected[:, 4]
         )  # alone as in company
         np.testing.assert_array_equal(model.predict(X, asked), expected > 0.5)
         model.save(tmp_path / "m.safetensors")
-        np.testing.assert_allclose(Cosine.load(tmp_path / "m.safetensors").probabilities(X), expected[:, :3])
-        own = Cosine.without_annotations(words, scale=10.0, bias=-8.0).probabilities(X)
+        loaded = Cosine.load(tmp_path / "m.safetensors")
+        np.testing.assert_allclose(loaded.predict_proba(X, "all"), expected[:, :3])
+        own = Cosine.without_annotations(words, scale=10.0, bias=-8.0).predict_proba(X, "all")
         np.testing.assert_allclose(own, 1 / (1 + np.exp(8 - 10 * cosines[:, :3])))
 
     def test_probabilities_are_finite_for_any_scale_and_refused_after_a_fit(self):
         same_space = exact_scenes(n_features=16)
         labels = same_space.seen_labels
         model = Cosine.without_annotations(labels, scale=1e6)
-        p = model.probabilities(same_space.X_test)
+        p = model.predict_proba(same_space.X_test, "all")
         assert p.min() >= 0
         assert p.max() <= 1
-        with pytest.raises(ValueError, match=r"^probabilities: "):
-            fitted(Cosine(), same_space).probabilities(same_space.X_test)
+        assert not hasattr(fitted(Cosine(), same_space), "predict_proba")
         for arguments in ({"scale": 0.0}, {"bias": float("nan")}):
             with pytest.raises(ValueError, match=rf"^{next(iter(arguments))}: "):
                 Cosine.without_annotations(labels, **arguments)

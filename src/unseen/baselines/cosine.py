@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit
 
 from unseen.base import TrainingProblem
 from unseen.baselines._linear import ScoredTagger, unit_rows
@@ -54,17 +53,19 @@ class Cosine(ScoredTagger):
 
     @classmethod
     def without_annotations(cls, reference: Any, scale: float | None = None, bias: float | None = None) -> Self:
-        r"""A tagger that has seen no annotated image: its scores are the log-odds of `probabilities`.
+        r"""A tagger that has seen no annotated image: its scores are the log-odds of `predict_proba`.
 
-        With the scale and the bias that a SigLIP model has learned, they are the model's own::
+        With the scale and the bias that a SigLIP model has learned, p is the model's own probability of a pair::
 
             score(x, c) = scale cos(x, c) + bias
 
-        Otherwise a label competes with a fixed vocabulary R, without its synonyms (and itself)::
+        Otherwise a label competes with a fixed vocabulary R, without its synonyms (and itself), and p is its share of
+        the evidence: a photo that shows several things divides it between them::
 
             score(x, c) = scale cos(x, c) - log sum_{r in R, cos(c, r) < 0.6} exp(scale cos(x, r))
 
         where the cosines of labels are centred on R. The score of a label never depends on other labels asked for.
+        Neither p has been calibrated on annotated photos.
 
         Parameters
         ----------
@@ -83,22 +84,8 @@ class Cosine(ScoredTagger):
         model.bias_ = None if bias is None else check_number(bias, "bias", low=-np.inf)
         return model
 
-    def probabilities(self, X: Any, labels: Any = "all") -> Matrix:
-        """Chance that a label is right, as the image-text model itself sees it: ``1 / (1 + exp(-score))``.
-
-        With a bias, the model's own probability of a pair. Without one, the label's share of the evidence among
-        itself and the reference: a photo that shows several things divides it between them. Neither has been
-        calibrated on annotated photos. Only after `without_annotations`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_images, n_features)
-        labels : labels, default="all"
-            As in `decision_function`.
-        """
-        if self.n_seen_:
-            raise ValueError("probabilities: the threshold of this model was fitted; its scores are not log-odds.")
-        return np.asarray(expit(self.decision_function(X, labels)))
+    def _gives_log_odds(self) -> bool:
+        return not getattr(self, "n_seen_", 1)
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         cosines = self._project(X, M.T)
