@@ -135,7 +135,9 @@ def read_keywords(
     """
     photo = Path(photo)
     found = [keyword for _, packet in find_sidecars(photo) for keyword in keywords_in(packet.entries)]
-    levels = [level for one in (*found, *embedded(photo)) for level in (*one.parents, one.name)]
-    words = {Keyword(level).key: level for level in reversed(levels)}
+    words = dict[str, str]()
+    for one in (*found, *embedded(photo)):
+        for level in (*one.parents, one.name):
+            words.setdefault(Keyword(level).key, level)
     left_out = {Keyword(word).key for word in without}
-    return tuple(word for key, word in reversed(words.items()) if key not in left_out)
+    return tuple(word for key, word in words.items() if key not in left_out)

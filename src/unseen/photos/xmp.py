@@ -253,7 +253,7 @@ class Packet:
         if node.end > node.inside:
             at = node.children[-1].end if node.children else node.inside
             return at, at, text
-        return node.end - 2, node.end, f">{text}{self._space(node)}</{self._raw_name(node)}>"
+        return node.end - 2, node.end, f">{text}</{self._raw_name(node)}>"
 
     def _cut(self, node: _Node) -> _Edit:
         return node.start - len(self._space(node)), node.end, ""
