@@ -155,5 +155,10 @@ def guess_delimiter(line: str) -> str:
 
 
 def csv_cell(text: str) -> str:
-    """Return text for a cell of a CSV file; spreadsheets must not take it for a formula."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    """Return text for a cell of a CSV file, with an apostrophe where a spreadsheet would see a formula."""
+    return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
+
+
+def csv_text(cell: str) -> str:
+    """Return the text of a cell that `csv_cell` made."""
+    return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(_FORMULA) else cell

@@ -47,6 +47,8 @@ class ExifTool:
             )
         self.backup = backup
         command = [*_COMMAND, "-stay_open", "True", "-@", "-"]
+        if os.name == "posix":  # so that it also ends if this process is killed
+            command = ["sh", "-c", '{ cat; printf "%s\\n" -stay_open False; } | "$@"', "sh", *command]
         self._process = subprocess.Popen(command, stdin=_PIPE, stdout=_PIPE, stderr=subprocess.STDOUT)
 
     def __enter__(self) -> Self:

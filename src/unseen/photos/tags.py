@@ -14,7 +14,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from unseen.files import csv_cell, write_atomically
 from unseen.photos.keywords import Keyword, embedded_keywords, find_sidecars, keywords_in
-from unseen.photos.xmp import LISTS, Packet
+from unseen.photos.xmp import LISTS, Packet, open_packet
 
 if TYPE_CHECKING:
     from unseen.photos.exiftool import ExifTool
@@ -105,7 +105,7 @@ class Journal:
     def append(self, changes: Sequence[Change], run: int) -> list[int]:
         """Record planned changes and return their ids."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        rows = [(run, now, "planned", change.after, json.dumps(asdict(change))) for change in changes]
+        rows = [(run, now, "planned", change.after, json.dumps(vars(change))) for change in changes]
         return self._commit("INSERT INTO tag_changes VALUES (NULL, ?, ?, ?, ?, ?)", rows)
 
     def records(self, *states: str) -> list[Record]:
@@ -167,7 +167,7 @@ def apply(change: Change) -> None:
     content = _read(change.target)
     if _digest(content) != change.before:
         raise ValueError(f"photo: {change.target!r} was changed by another program meanwhile. Run it again.")
-    packet = Packet(content, change.target) if content else Packet()
+    packet = open_packet(content, change.target) if content else Packet()
     _write(change.target, packet.with_entries(joined(change.repeated, change.added)))
 
 
@@ -180,7 +180,7 @@ def _undone(change: Change) -> bytes:
     """Return a sidecar without the change; nothing if it is to be deleted."""
     if not (content := _read(change.target)):
         return b""
-    packet = Packet(content, change.target)
+    packet = open_packet(content, change.target)
     result = packet.without_entries(change.added, change.repeated, change.created)
     return b"" if change.before == "" and Packet(result).is_bare else result
 
@@ -231,7 +231,8 @@ def write_tags(
 ) -> Iterator[Outcome]:
     """Write tags to the sidecars of photos, or with exiftool into them, and yield what was done for each.
 
-    Changes that an earlier run left half done are settled first. A photo that fails does not stop the others.
+    Changes that an earlier run left half done are settled first. A photo that fails does not stop the others. Only
+    one process may use a journal at a time.
     """
     if not dry_run:
         _settle(journal, exiftool)

@@ -10,12 +10,12 @@ import codecs
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
-__all__ = ["LISTS", "Packet"]
+__all__ = ["LISTS", "Packet", "open_packet"]
 
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _DESCRIPTION, _VALUE = f"{_RDF} Description", f"{_RDF} value"
@@ -187,7 +187,7 @@ class Packet:
                 space = self._space(box.children[-1]) if box.children else _deeper(self._space(box))
                 edits.append(self._appended(box, _items(self._prefix(box), values, space)))
             elif values:  # there is none, or a single value, which becomes the first entry
-                edits += self._simple_values(LISTS[name])
+                edits += self._simple_values(LISTS[name]) if name in self.entries else []
                 new += self._list(LISTS[name], (*self.entries.get(name, ()), *values))
         return self._edited([*edits, self._appended(self._descriptions[0], new)] if new else edits)
 
@@ -275,6 +275,12 @@ class Packet:
         for start, end, text in sorted(edits, key=lambda edit: edit[:2], reverse=True):
             content = content[:start] + text.encode() + content[end:]
         return self._mark + content.decode().encode(self._encoding)
+
+
+@lru_cache(maxsize=128)
+def open_packet(content: bytes, name: str) -> Packet:
+    """Return a packet, the same for the same bytes: a file is read again before it is written."""
+    return Packet(content, name)
 
 
 def _encoding(content: bytes, name: str) -> tuple[bytes, str]:
