@@ -2,9 +2,10 @@
 
     python -m tests.photos.killed 50
 
-A moment is a line of Python in the modules that write, or any time in the run: both are drawn.
+A moment is a line of Python: every second time one that writes a file, else any in our modules, or any time.
 """
 
+import json
 import os
 import random
 import shutil
@@ -20,8 +21,10 @@ from tests.photos.sidecars import SIDECARS
 from unseen.photos import tags
 from unseen.photos.keywords import Keyword
 from unseen.photos.tags import Journal, undo_tags, write_tags
+from unseen.photos.xmp import open_packet
 
-TRACED = ("files.py", "tags.py", "xmp.py", "keywords.py")
+TRACED = ("files.py", "tags.py", "xmp.py", "keywords.py", "pathlib.py")
+WRITING = ("write_atomically", "write", "write_bytes", "replace", "unlink")
 TAGS = ["dog", Keyword("cat", ("animal",))]
 
 
@@ -50,17 +53,23 @@ def run(photos, database, action):
 
 
 def killed(photos, database, action, line=None, delay=None):
-    """Run an action in a child process that is killed at its n-th line or after a delay; how many lines it ran."""
+    """Run an action in a child process that is killed at its n-th line or after a delay.
+
+    If it was not killed, return how many lines it ran, and which of these write files.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        count = 0
+        count, lines = 0, []
+        open_packet.cache_clear()  # as in a new process
 
         def trace(frame, event, _):
             nonlocal count
             if not frame.f_code.co_filename.endswith(TRACED):
                 return None
             count += event == "line"
+            if event == "line" and frame.f_code.co_name in WRITING:
+                lines.append(count)
             if count == line:
                 os.kill(os.getpid(), signal.SIGKILL)
             return trace
@@ -69,22 +78,23 @@ def killed(photos, database, action, line=None, delay=None):
             sys.settrace(trace)
         run(photos, database, action)
         sys.settrace(None)
-        os.write(writing, str(count).encode())
+        with os.fdopen(writing, "w") as pipe:
+            json.dump([count, lines], pipe)
         os._exit(0)
     if delay is not None:
         time.sleep(delay)
         os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
     os.close(writing)
     with os.fdopen(reading) as pipe:
         printed = pipe.read()
+    _, status = os.waitpid(child, 0)
     assert delay is not None or os.WIFSIGNALED(status) == (line is not None), status
-    return int(printed or 0)
+    return json.loads(printed or "null")
 
 
-def check(folder, n_kills, seed=0):
+def check(folder, n_kills, timed=False):
     tags._BATCH = 8  # so that there are several
-    rng = random.Random(seed)
+    rng = random.Random(0)
     photos, start = make_photos(folder / "whole"), time.perf_counter()
     states = [content(folder / "whole")]
     for action in ("write", "undo"):
@@ -93,13 +103,14 @@ def check(folder, n_kills, seed=0):
     seconds = (time.perf_counter() - start) / 2
     assert states[2].keys() == states[0].keys() < states[1].keys()
     photos = make_photos(folder / "lines")
-    n_lines = {action: killed(photos, folder / "lines.db", action) for action in ("write", "undo")}
+    lines = {action: killed(photos, folder / "lines.db", action) for action in ("write", "undo")}
     for i in range(n_kills):
         place = folder / str(i)
         photos = make_photos(place)
         for action, before, after in (("write", *states[:2]), ("undo", *states[1:])):
-            by_line = {"line": rng.randrange(1, n_lines[action])}
-            moment = by_line if i % 2 == 0 else {"delay": rng.random() * seconds}
+            n_lines, writing = lines[action]
+            line = rng.choice(writing) if i % 2 else rng.randrange(1, n_lines)
+            moment = {"delay": rng.random() * seconds} if timed and i % 4 == 2 else {"line": line}
             killed(photos, place.with_suffix(".db"), action, **moment)
             found = content(place)
             for name in {*found, *before}:  # each file is the old or the new one, never half
@@ -113,4 +124,4 @@ def check(folder, n_kills, seed=0):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
-        check(Path(name), int(sys.argv[1]))
+        check(Path(name), int(sys.argv[1]), timed=True)

@@ -61,7 +61,7 @@ def find_sidecars(photo: Path) -> list[tuple[Path, Packet]]:
     another suffix, such as a raw file.
     """
     found: list[tuple[Path, Packet]] = []
-    for name in (photo.name, photo.stem):
+    for name in dict.fromkeys((photo.name, photo.stem)):
         path = next((path for end in (".xmp", ".XMP") if (path := photo.with_name(name + end)).is_file()), None)
         if path is not None:
             packet = open_packet(path.read_bytes(), str(path))

@@ -92,8 +92,8 @@ class Journal:
         self._commit(f"CREATE TABLE IF NOT EXISTS tag_changes ({columns})", [()])
         self._commit("CREATE INDEX IF NOT EXISTS tag_changes_state ON tag_changes (state)", [()])
 
-    def _commit(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> list[int]:
-        if not self._connection.in_transaction:
+    def _commit(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> list[int]:
+        if rows and not self._connection.in_transaction:
             self._connection.execute("BEGIN IMMEDIATE")
         with self._connection:
             return [self._connection.execute(statement, row).lastrowid or 0 for row in rows]
