@@ -266,7 +266,7 @@ def _write_csv_files(result: Reproduction, folder: Path) -> None:
         {**part._asdict(), **part.splits._asdict(), "verdict": part.verdict} for part in tables.differences(result)
     ).drop(columns="splits", errors="ignore")
     for name, content in files.items():
-        for column in content.select_dtypes("object"):
+        for column in content.select_dtypes(exclude="number"):
             content[column] = [csv_cell(x) if isinstance(x, str) else x for x in content[column]]
         _write_text(folder / f"{name}.csv", content.to_csv(index=False, lineterminator="\n"))
 
