@@ -197,13 +197,6 @@ def with_known_rows(rows: Matrix, M: Matrix, known: Matrix, known_rows: Matrix) 
     return np.where((places >= 0)[:, None], known_rows[places], rows)
 
 
-def even_steps(order: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """At most this many entries of ``order``, evenly spaced."""
-    if len(order) <= most:
-        return order
-    return order[np.linspace(0, len(order) - 1, most).round().astype(np.intp)]
-
-
 def parts_in_span(vector: Matrix, seen: Matrix, label: Matrix) -> Matrix:
     """Split ``<vector, label>`` into ``e_k <seen_k, label>``: ``vector = sum_k e_k seen_k`` with least ``|e|``."""
     evidence = np.linalg.lstsq(seen.T, vector, rcond=1e-10)[0]

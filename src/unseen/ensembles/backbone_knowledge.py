@@ -9,16 +9,13 @@ import scipy.sparse as sp
 from scipy.special import softmax
 
 from unseen.base import TrainingProblem
-from unseen.baselines._linear import ScoredTagger, even_steps, scaled, scaled_chunks, unit_rows
+from unseen.baselines._linear import ScoredTagger, scaled, scaled_chunks, unit_rows
 from unseen.explanation import Part
-from unseen.validation import Matrix, check_count, check_flag, check_labels, check_number
+from unseen.validation import Matrix, check_flag, check_labels, check_number
 
 TINY = 1e-12  # evidence for a label that no class is similar to
 FEWEST_CHECKED = 10  # classes; with fewer, logits may look like probabilities by chance
 RANK = 64  # of the products of class probabilities that are stored: 128 kB for 1,000 classes
-MOST_SAMPLED = 512  # training images for the regression; more do not help
-PENALTY, FEATURE_PENALTY = 0.03, 0.01  # of the regression on logits and on features
-LOWEST = -6e4  # logits further below the largest are infinite in half precision
 LABELS_AT_ONCE = 256  # one row per name of a class makes a tall matrix
 
 
@@ -27,16 +24,14 @@ class BackboneKnowledge(ScoredTagger):
 
     With p the softmax of ``logits / T`` for two temperatures T, ``temperature`` and ``spread * temperature``::
 
-        score(x, c) = (1 - regression) e(x, c) + regression f_c(x)
-        e(x, c) = mean_T [log( sum_k p_k(x) b_kc + 1e-12 ) - log( sum_k background_k b_kc + 1e-12 )]
+        score(x, c) = mean_T [log( sum_k p_k(x) b_kc + 1e-12 ) - log( sum_k background_k b_kc + 1e-12 )]
         b_kc = (1 - cooccurrence) a_kc + cooccurrence sum_l C_kl a_lc
         a_kc = max_n specificity_n max(0, cos(t_n, t_c))^sharpness
 
     The names n of class k are its own and those of its kinds ("tabby", "cat", "animal"); a name that j of all K
     classes share has the specificity ``1 - log(j) / log(K)``; t are text vectors minus the mean of those of the
     classes. C_kl is the mean of ``p_k p_l`` over the training images divided by that of p_k; the background is the
-    mean of p, mixed with the uniform distribution. f_c is a ridge regression of e(., c) on the logits (centred, of
-    unit length) of up to 512 training images, or on their features (of unit length).
+    mean of p, mixed with the uniform distribution.
 
     Annotations are used only for the threshold. Some classes of the backbone may be the unseen labels: in
     comparisons keep it apart from methods that use only the seen labels.
@@ -58,15 +53,10 @@ class BackboneKnowledge(ScoredTagger):
         1 where the class (row) belongs to the kind (column).
     temperature, spread : float, default=1.0 and 3.0
         The larger, the more weight less likely classes get.
-    cooccurrence : float in [0, 1], default=0.1
+    cooccurrence : float in [0, 1], default=0.5
         Weight of the classes that a class appears with on the training images.
     smoothing : float in [0, 1], default=0.5
         Share of the uniform distribution in the background.
-    regression : float in [0, 1], default=0.7
-        With 0 no training images are stored, and a file is smaller by 2 MB for 1,000 classes.
-    n_features : int, default=0
-        Number of leading columns of X that are features for the regression; the logits follow. Scale features of
-        several backbones to the same length first.
     center : bool, default=True
         Subtract the mean of the class vectors from class and label vectors.
 
@@ -79,8 +69,6 @@ class BackboneKnowledge(ScoredTagger):
         the names of each class.
     background_, shown_, companions_ : ndarray
         The background at each T, the means of p_k, and F with ``F F^T`` nearest to those of ``p_k p_l``.
-    sample_logits_, smoother_, middle_ : ndarray
-        ``f_c(x) = (z(x) - middle_) smoother_^T (e(sample, c) - mean) + mean``, with z(x) logits or features.
 
     Examples
     --------
@@ -105,10 +93,8 @@ class BackboneKnowledge(ScoredTagger):
         membership: Any = None,
         temperature: float = 1.0,
         spread: float = 3.0,
-        cooccurrence: float = 0.1,
+        cooccurrence: float = 0.5,
         smoothing: float = 0.5,
-        regression: float = 0.7,
-        n_features: int = 0,
         center: bool = True,
     ) -> None:
         self.class_vectors = class_vectors
@@ -119,8 +105,6 @@ class BackboneKnowledge(ScoredTagger):
         self.spread = spread
         self.cooccurrence = cooccurrence
         self.smoothing = smoothing
-        self.regression = regression
-        self.n_features = n_features
         self.center = center
 
     def without_training(self, labels: Any, lift: float = 3.0) -> Self:
@@ -140,13 +124,11 @@ class BackboneKnowledge(ScoredTagger):
         """
         threshold = float(np.log(check_number(lift, "lift", strict=True)))
         n_labels = len(check_labels(labels, "labels").vectors)
-        n_classes = len(check_labels(self.class_vectors, "class_vectors").vectors)
-        self.n_features_in_ = check_count(self.n_features, "n_features", low=0) + n_classes
+        self.n_features_in_ = n_classes = len(check_labels(self.class_vectors, "class_vectors").vectors)
         self.single_label_, self.classes_, self.normalize_ = False, np.arange(n_labels), False
         self._set_labels(n_labels, None, labels, None)
         self.shown_ = np.full(n_classes, 1.0 / n_classes)
         self.background_, self.companions_ = np.tile(self.shown_, (2, 1)), np.empty((n_classes, 0))
-        self._learn_regression(np.empty((0, self.n_features_in_)))
         self.threshold_ = threshold
         return self
 
@@ -165,8 +147,6 @@ class BackboneKnowledge(ScoredTagger):
         temperature = check_number(self.temperature, "temperature", strict=True)
         self.temperatures_ = temperature * np.array([1.0, check_number(self.spread, "spread", low=1.0)])
         self.cooccurrence_ = check_number(self.cooccurrence, "cooccurrence", high=1.0)
-        self.regression_ = check_number(self.regression, "regression", high=1.0)
-        self.n_features_ = check_count(self.n_features, "n_features", low=0)
         self._set_classes()
 
     def _set_classes(self) -> None:
@@ -176,12 +156,12 @@ class BackboneKnowledge(ScoredTagger):
         names, classes = check_labels(self.class_vectors, "class_vectors")
         n_classes, n_dims = classes.shape
         self.class_names_ = names or tuple(f"class {k}" for k in range(n_classes))
-        if self.n_features_ + n_classes != self.n_features_in_:
+        if n_classes != self.n_features_in_:
             raise ValueError(
-                f"class_vectors: {n_classes} classes and {self.n_features_} features (n_features), but X has "
-                f"{self.n_features_in_} columns. Pass one class vector per logit, in the same order."
+                f"class_vectors: {n_classes} classes, but X has {self.n_features_in_} columns. Pass one class "
+                f"vector per logit, in the same order."
             )
-        columns = tuple(map(str, getattr(self, "feature_names_in_", ())[self.n_features_ :]))
+        columns = tuple(map(str, getattr(self, "feature_names_in_", ())))
         if columns != self.class_names_ and sorted(columns) == sorted(self.class_names_):
             raise ValueError(
                 "X: its columns are the classes of class_vectors in another order. Pass X[list(classes)]."
@@ -223,44 +203,22 @@ class BackboneKnowledge(ScoredTagger):
         n_images, n_classes = problem.X.shape[0], len(self.class_names_)
         totals, products = np.zeros((2, n_classes)), np.zeros((n_classes, n_classes))
         for _, chunk in scaled_chunks(problem.X, normalize=False):
-            probabilities = self._probabilities(chunk[:, self.n_features_ :])
+            probabilities = self._probabilities(chunk)
             totals += probabilities.sum(axis=1)
             products += probabilities[0].T @ probabilities[0]
         values, vectors = eigh(products / n_images, subset_by_index=(max(0, n_classes - RANK), n_classes - 1))
-        # In the layout of arrays read from a file, here and below, so that sums round the same way.
+        # In the layout of arrays read from a file, so that sums round the same way.
         self.companions_ = (vectors * np.sqrt(np.maximum(values, 0.0))).astype(np.float16, order="C")
         self.shown_ = totals[0] / n_images
         self.background_ = smoothing / n_classes + (1.0 - smoothing) * totals / n_images
-        self._learn_regression(problem.X if self.regression_ else problem.X[:0])
-
-    def _learn_regression(self, X: Any) -> None:
-        """Sample images in even steps from the most common to the rarest, and prepare the regression."""
-        from scipy.linalg import cho_factor, cho_solve
-
-        self.sample_logits_, self.smoother_, self.middle_ = np.empty((0, len(self.class_names_))), np.empty(0), 0.0
-        if not X.shape[0]:
-            return
-        common = sum(self._appearance(chunk).sum(axis=0) for _, chunk in scaled_chunks(X, normalize=False))
-        chunks = (self._appearance(chunk) for _, chunk in scaled_chunks(X, normalize=False))
-        similarity = np.concatenate([chunk @ common for chunk in chunks])
-        sample = scaled(X[even_steps(np.argsort(-similarity, kind="stable"), MOST_SAMPLED)], normalize=False)
-        z = self._appearance(sample)
-        self.middle_ = z.mean(axis=0)
-        z -= self.middle_
-        gram = z @ z.T
-        gram[np.diag_indices_from(gram)] += (FEATURE_PENALTY if self.n_features_ else PENALTY) * len(z)
-        self.smoother_ = cho_solve(cho_factor(gram, lower=True), z).astype(np.float16, order="C")
-        logits = sample[:, self.n_features_ :]
-        self.sample_logits_ = np.maximum(logits - logits.max(axis=1, keepdims=True), LOWEST).astype(np.float16)
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
-        affinities, n_classes = self._affinities(M), len(self.class_names_)
-        sample = self._evidence(self.sample_logits_.astype(np.float64), affinities)
-        level, found = sample.mean(axis=0) if len(sample) else 0.0, []
-        for _, chunk in scaled_chunks(X, normalize=False):
-            logits = chunk[:, self.n_features_ :]
+        affinities = self._affinities(M)
+        usual = np.log(self.background_ @ affinities + TINY).mean(axis=0)
+        found = []
+        for _, logits in scaled_chunks(X, normalize=False):
             if (
-                n_classes >= FEWEST_CHECKED
+                len(self.class_names_) >= FEWEST_CHECKED
                 and logits.min() >= 0.0
                 and np.abs(logits.sum(axis=1) - 1.0).max() < 1e-2
             ):
@@ -268,16 +226,11 @@ class BackboneKnowledge(ScoredTagger):
                 raise ValueError(
                     "X: its rows are probabilities. Pass the logits of the backbone, or np.log(X + 1e-12)."
                 )
-            scores = self._evidence(logits, affinities)
-            if len(sample):
-                alike = (self._appearance(chunk) - self.middle_) @ self.smoother_.T.astype(np.float64)
-                scores = (1.0 - self.regression_) * scores + self.regression_ * (alike @ (sample - level) + level)
-            found.append(scores)
+            found.append(np.log(self._probabilities(logits) @ affinities + TINY).mean(axis=0) - usual)
         return np.vstack(found)
 
     def _parts(self, X: Any, M: Matrix) -> list[Part]:
-        logits = scaled(X, normalize=False)[:, self.n_features_ :]
-        evidence = self._probabilities(logits)[:, 0] * self._affinities(M)[:, 0]
+        evidence = self._probabilities(scaled(X, normalize=False))[:, 0] * self._affinities(M)[:, 0]
         sums = evidence.sum(axis=1, keepdims=True)
         shares = np.divide(evidence, sums, out=np.zeros_like(evidence), where=sums > 0.0).mean(axis=0)
         values = shares / (shares.sum() or 1.0) * self._scores(X, M)[0, 0]
@@ -286,17 +239,6 @@ class BackboneKnowledge(ScoredTagger):
     def _probabilities(self, logits: Matrix) -> Matrix:
         """Softmax of the logits at each temperature, of shape (2, n_images, n_classes)."""
         return np.asarray(softmax(logits / self.temperatures_[:, None, None], axis=2))
-
-    def _appearance(self, images: Matrix) -> Matrix:
-        """Vectors by which images are compared: features, or centred logits, of unit length."""
-        if self.n_features_:
-            return unit_rows(images[:, : self.n_features_])
-        return unit_rows(images - images.mean(axis=1, keepdims=True))
-
-    def _evidence(self, logits: Matrix, affinities: Matrix) -> Matrix:
-        """e(x, c), one row per image and one column per label."""
-        logs = np.log(self._probabilities(logits) @ affinities + TINY).mean(axis=0)
-        return np.asarray(logs - np.log(self.background_ @ affinities + TINY).mean(axis=0))
 
     def _affinities(self, M: Matrix) -> Matrix:
         """b_kc, one row per class and one column per label."""
