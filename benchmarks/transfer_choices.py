@@ -2,12 +2,12 @@
 
     python -m benchmarks.transfer_choices --data DIR [--folds 6] [--images 5000] [--only TABLE ...]
 
-DIR has the files of `unseen reproduce coco`. The 48 seen labels of COCO 48/17 are dealt into thirds, except for the
-most common one (person), which is always annotated, as it is in the experiment. Two thirds are annotated, the other
-is ranked on other training images. A cell is the mean over the folds: zero-shot MiAP, mAP and F1@3 (held-out labels
-alone), MiAP of all labels and of the annotated ones; and the standard error of its difference to the first row of
-the table, paired by fold. The defaults of `TAEP` and the parts of the ensembles were chosen by such tables; no test
-image and no unseen label is read.
+DIR has the files of `unseen reproduce coco`. The 48 seen labels of COCO 48/17 are dealt into thirds, except for
+the most common one (person), which is always annotated, as it is in the experiment. Two thirds are annotated, the
+other is ranked on other training images. A cell is the mean over the folds: zero-shot MiAP, mAP and F1@3 (held-out
+labels alone), MiAP of all labels and of the annotated ones; beside it stands the standard error of the difference
+to the first row of the table, paired by fold. The defaults of `TAEP` and the parts of the ensembles were chosen by
+such tables; no test image and no unseen label is read.
 """
 
 from __future__ import annotations
