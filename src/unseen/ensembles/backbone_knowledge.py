@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+import hashlib
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +18,17 @@ TINY = 1e-12  # evidence for a label that no class is similar to
 FEWEST_CHECKED = 10  # classes; with fewer, logits may look like probabilities by chance
 RANK = 64  # of the products of class probabilities that are stored: 128 kB for 1,000 classes
 LABELS_AT_ONCE = 256  # one row per name of a class makes a tall matrix
+N_POWERS, LEAST_EVIDENCE, LITERAL = 3, 1e-6, 0.75  # of the clues: powers 8, 16 and 32 of the cosines
+MOST_RECENT = 4  # sets of labels whose affinities are kept
+
+
+class _About(NamedTuple):
+    """What depends on the labels alone."""
+
+    affinities: Matrix  # b_kc
+    usual: Matrix  # evidence in the background
+    by_power: list[Any]
+    of_labels: list[Matrix]
 
 
 class BackboneKnowledge(ScoredTagger):
@@ -151,6 +163,7 @@ class BackboneKnowledge(ScoredTagger):
 
     def _set_classes(self) -> None:
         """Learn the names of the classes and of their kinds."""
+        self.__dict__.pop("_recent", None)  # of an earlier fit
         if self.class_vectors is None:
             raise ValueError("class_vectors: None was given. Pass the text vectors of the backbone's class names.")
         names, classes = check_labels(self.class_vectors, "class_vectors")
@@ -213,9 +226,7 @@ class BackboneKnowledge(ScoredTagger):
         self.background_ = smoothing / n_classes + (1.0 - smoothing) * totals / n_images
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
-        affinities = self._affinities(M)
-        usual = np.log(self.background_ @ affinities + TINY).mean(axis=0)
-        found = []
+        about, found = self._about(M), []
         for _, logits in scaled_chunks(X, normalize=False):
             if (
                 len(self.class_names_) >= FEWEST_CHECKED
@@ -226,8 +237,45 @@ class BackboneKnowledge(ScoredTagger):
                 raise ValueError(
                     "X: its rows are probabilities. Pass the logits of the backbone, or np.log(X + 1e-12)."
                 )
-            found.append(np.log(self._probabilities(logits) @ affinities + TINY).mean(axis=0) - usual)
+            found.append(np.log(self._probabilities(logits) @ about.affinities + TINY).mean(axis=0) - about.usual)
         return np.vstack(found)
+
+    def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
+        """Evidence from ever more literal matches of names, and how literal the best match is."""
+        about = self._about(M)
+        chunks = (softmax(logits, axis=1) for _, logits in scaled_chunks(X, normalize=False))
+        p = np.vstack(list(chunks)).astype(np.float32)
+        return [np.log(p @ affinities + LEAST_EVIDENCE) for affinities in about.by_power], about.of_labels
+
+    def _about(self, M: Matrix) -> _About:
+        """All that depends on labels alone; kept for the sets of labels that were asked for last."""
+        kept: dict[bytes, _About] = vars(self).setdefault("_recent", {})
+        key = hashlib.sha256(np.ascontiguousarray(M)).digest()
+        if key not in kept:
+            affinities = self._affinities(M)
+            usual = np.log(self.background_ @ affinities + TINY).mean(axis=0)
+            kept[key] = _About(affinities, usual, *self._literal(M))
+            while len(kept) > MOST_RECENT:
+                kept.pop(next(iter(kept)))
+        return kept[key]
+
+    def _literal(self, M: Matrix) -> tuple[list[Any], list[Matrix]]:
+        """``max_n specificity_n cos_nc^q`` of each class, for each power q; and the best match of each label."""
+        names = self.name_vectors_ * self.name_scales_[:, None]
+        lengths = np.linalg.norm(names, axis=1, keepdims=True)
+        cosines = np.maximum((names / np.maximum(lengths, TINY)) @ unit_rows(M).T, 0.0).astype(np.float32)
+        specificity = (lengths**self.sharpness_).astype(np.float32)
+        best = [cosines.max(axis=0), (cosines * specificity).max(axis=0)]
+        best.append(np.log1p((self._by_class(cosines) > LITERAL).sum(axis=0)))
+        powers, by_power = cosines**4, []
+        for _ in range(N_POWERS):
+            powers = powers * powers
+            by_power.append(self._by_class(powers * specificity))
+        return by_power, best
+
+    def _by_class(self, of_names: Any) -> Any:
+        """Largest value over the names of each class."""
+        return np.maximum.reduceat(of_names[self.membership_.indices], self.membership_.indptr[:-1], axis=0)
 
     def _parts(self, X: Any, M: Matrix) -> list[Part]:
         evidence = self._probabilities(scaled(X, normalize=False))[:, 0] * self._affinities(M)[:, 0]
@@ -243,11 +291,10 @@ class BackboneKnowledge(ScoredTagger):
     def _affinities(self, M: Matrix) -> Matrix:
         """b_kc, one row per class and one column per label."""
         names, labels = self.name_vectors_ * self.name_scales_[:, None], unit_rows(M)
-        starts = self.membership_.indptr[:-1]
         found = []
         for first in range(0, len(M), LABELS_AT_ONCE):
             cosines = np.maximum(names @ labels[first : first + LABELS_AT_ONCE].T, 0.0)
-            found.append(np.maximum.reduceat(cosines[self.membership_.indices], starts, axis=0) ** self.sharpness_)
+            found.append(self._by_class(cosines) ** self.sharpness_)
         own = np.hstack(found)
         if not self.cooccurrence_ or not self.companions_.shape[1]:
             return own
