@@ -19,7 +19,7 @@ FEWEST_CHECKED = 10  # classes; with fewer, logits may look like probabilities b
 RANK = 64  # of the products of class probabilities that are stored: 128 kB for 1,000 classes
 LABELS_AT_ONCE = 256  # one row per name of a class makes a tall matrix
 N_POWERS, LEAST_EVIDENCE, LITERAL = 3, 1e-6, 0.75  # of the clues: powers 8, 16 and 32 of the cosines
-MOST_DIMS = 256  # of the names that are stored
+MOST_DIMS = 192  # of the names that are stored
 MOST_RECENT = 8  # sets of labels whose affinities are kept
 
 
@@ -79,7 +79,7 @@ class BackboneKnowledge(ScoredTagger):
         "class 0", "class 1", ... if none were given.
     name_vectors_, name_scales_, name_basis_, membership_ : ndarray (int8), ndarray, ndarray, CSR array
         Directions of all names times the root of their specificity, ``name_vectors_ * name_scales_[:, None]``, in
-        an orthonormal basis of up to 256 dimensions, and the names of each class.
+        an orthonormal basis of up to 192 dimensions, and the names of each class.
     background_, shown_, companions_ : ndarray
         The background at each T, the means of p_k, and F with ``F F^T`` nearest to those of ``p_k p_l``.
 
@@ -206,7 +206,7 @@ class BackboneKnowledge(ScoredTagger):
         moved = np.where(vectors.any(axis=1, keepdims=True), vectors - self.label_center_, 0.0)
         # Under the power, the root becomes the specificity itself.
         scaled_names = unit_rows(moved) * specificity[:, None] ** (1.0 / self.sharpness_)
-        # 256 dimensions of one byte each: 0.8 MB in a file for the names of ImageNet.
+        # 192 dimensions of one byte each: 0.6 MB in a file for the names of ImageNet.
         basis = np.linalg.svd(scaled_names, full_matrices=False)[2][:MOST_DIMS]
         self.name_basis_ = np.ascontiguousarray(basis.T, dtype=np.float32).astype(np.float16).astype(np.float32)
         self.name_vectors_, self.name_scales_ = quantised(scaled_names @ self.name_basis_, axis=1)
@@ -248,6 +248,11 @@ class BackboneKnowledge(ScoredTagger):
         chunks = (softmax(logits, axis=1) for _, logits in scaled_chunks(X, normalize=False))
         p = np.vstack(list(chunks)).astype(np.float32)
         return [np.log(p @ affinities + LEAST_EVIDENCE) for affinities in about.by_power], about.of_labels
+
+    def _inputs_for_classifiers(self, X: Any) -> Matrix:
+        """Half the square roots of the class probabilities: unlike the logits, they are not linear in features."""
+        chunks = (softmax(logits, axis=1) for _, logits in scaled_chunks(X, normalize=False))
+        return 0.5 * np.sqrt(np.vstack(list(chunks)))
 
     def _about(self, M: Matrix) -> _About:
         """All that depends on labels alone; kept for the sets of labels that were asked for last."""
