@@ -199,6 +199,14 @@ class ClusterDual(DualProblem):
     def tocsr(self) -> sp.csr_array:  # noqa: D102
         return sp.csr_array(sp.vstack([psi for psi, _ in self._copies()], format="csr"))
 
+    def snapshot(self) -> Callable[[], None]:  # noqa: D102
+        rounds, step = self._rounds, self._step
+
+        def restore() -> None:
+            self._rounds, self._step = rounds, step
+
+        return restore
+
     def replace(self, psi: sp.csr_array) -> None:  # noqa: D102
         edges = np.cumsum([0, *self._parts.sizes])
         self._begin(self._each(start_round, self._parts.futures, [psi[a:b] for a, b in pairwise(edges)]))
