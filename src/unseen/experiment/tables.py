@@ -170,11 +170,8 @@ def _main_table(result: Reproduction, protocol: str) -> Table:
 
 
 def _printed(papers: float, ours: float) -> str:
-    return (
-        percent(papers)
-        if np.isnan(papers)
-        else f"{percent(papers)} ({percent(round(ours, 4) - papers, sign='+')})"
-    )
+    difference = "" if np.isnan(papers) else f" ({percent(round(ours, 4) - papers, sign='+')})"
+    return percent(papers) + difference
 
 
 def _main_note(result: Reproduction, protocol: str) -> str:
