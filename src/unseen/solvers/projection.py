@@ -166,14 +166,14 @@ def solve_convex(
         bundle.add(known)
     trace = [objective]
     n_iter = 1
-    while oracle.relative_gap(centre, objective) > 0.9 * tol and n_iter < max_iter:
+    while oracle.relative_gap(centre, objective) > tol and n_iter < max_iter:
         for _ in range(MAX_RELAXED):
             trial, model = bundle.proximal_step(centre, weight)
             oracle.raise_bound(bundle.plane())
             if objective - model >= LEAST_PREDICTED * (objective - oracle.lower_bound):
                 break
             weight /= 4.0
-        if oracle.relative_gap(centre, objective) <= 0.9 * tol:
+        if oracle.relative_gap(centre, objective) <= tol:
             break
         n_iter += 1
         predicted = max(objective - model, 0.0)
