@@ -52,7 +52,7 @@ class Tag(NamedTuple):
 
 
 def _is_calibrated(tagger: Any) -> bool:
-    if not (hasattr(tagger, "calibration_") or tagger._gives_log_odds()):
+    if not tagger._gives_probabilities():
         raise AttributeError(
             "this model is not calibrated, so its scores are not probabilities. Call unseen.calibrate(model, X, "
             "Y, vocabulary), or use decision_function."
@@ -82,6 +82,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     normalize: bool
     center: bool
     _not_for_scores: tuple[str, ...] = ()  # learned attributes as large as the training set
+    _needs_positive = True  # at least one entry of Y must be
 
     def fit(self, X: Any, Y: Any, seen: Any = None, unseen: Any = None, relations: Any = None) -> Self:
         """Learn from annotated images.
@@ -339,6 +340,9 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
                           ((self.label_names_, object), (self.label_vectors_, float)))  # fmt: skip
         return clone(self).fit(X, Y, dict(zip(names, vectors, strict=True)))  # type: ignore[no-any-return]
 
+    def _gives_probabilities(self) -> bool:
+        return hasattr(self, "calibration_") or self._gives_log_odds()
+
     def _gives_log_odds(self) -> bool:
         """Whether the margin scores are log-odds of a probability without further calibration."""
         return False
@@ -409,7 +413,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     def _check_data(self, X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Annotations, Matrix | None]:
         refuse_other_order(X, Y)
         X = self._check_images(X, reset=True)
-        return X, check_annotations(Y, X.shape[0]), None
+        return X, check_annotations(Y, X.shape[0], need_positive=self._needs_positive), None
 
     def _by_partition(self, method: str, X: Any, **options: Any) -> Any:
         """Result of a scoring method for the images of a Dask collection."""
