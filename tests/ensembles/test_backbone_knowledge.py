@@ -81,7 +81,7 @@ def evidence_by_hand(model, logits, vectors, training):
 
 def test_the_score_is_the_formula(model, data, X, X_test):
     expected = evidence_by_hand(model, X_test[:6].astype(float), data.unseen_labels.vectors, X.astype(float))
-    np.testing.assert_allclose(raw_scores(model, X_test[:6], "unseen"), expected, atol=1e-2)
+    np.testing.assert_allclose(raw_scores(model, X_test[:6], "unseen"), expected, atol=2e-2)
 
 
 def test_classes_in_proportion_and_the_threshold_explain_a_score(model, data, X_test):
