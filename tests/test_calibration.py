@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from unseen import TAEP, calibration, make_tagged_scenes
 from unseen.base import ZeroShotTagger
@@ -96,9 +96,9 @@ def test_the_trees_are_those_of_scikit_learn():
     entries = calibration._Entries(q, shown, rng.integers(1, 3, size=600).astype(float))
     trees, offset = calibration._boost([entries], 25, 0)
     order = np.random.default_rng(0).permutation(600)
-    expected = GradientBoostingClassifier(
-        n_estimators=25, max_depth=3, learning_rate=0.08, subsample=0.5, max_features=0.3, min_samples_leaf=6,
-        random_state=0,
+    expected = HistGradientBoostingClassifier(
+        max_iter=25, max_leaf_nodes=8, learning_rate=0.05, l2_regularization=10.0, max_features=0.3,
+        min_samples_leaf=6, early_stopping=False, random_state=0, monotonic_cst=[1, 1, 1, 0, 0],
     ).fit(q[order], shown[order], entries.weights[order])  # fmt: skip
     found = offset + calibration.sum_of_trees(q, *trees)
     np.testing.assert_allclose(found, expected.decision_function(q), atol=1e-5)
