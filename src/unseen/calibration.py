@@ -272,7 +272,7 @@ def _held_out(
 
 
 class Trees(NamedTuple):
-    """Nodes of boosted trees, one row per tree: q goes left if ``q[feature] <= threshold``; a leaf has left < 0."""
+    """Nodes of trees, one row per tree: q goes left if ``q[feature] <= threshold``; a leaf has left < 0."""
 
     features: NDArray[np.int16]
     thresholds: NDArray[np.float32]
