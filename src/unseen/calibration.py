@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from unseen.base import ZeroShotTagger, seen_places
 from unseen.baselines._linear import even_steps, quantised, unit_rows
@@ -291,7 +292,9 @@ def _boost(entries: list[_Entries], n_trees: int, random_state: int) -> tuple[Tr
         max_iter=n_trees, max_leaf_nodes=N_LEAVES, learning_rate=0.05, l2_regularization=10.0, max_features=0.3,
         min_samples_leaf=max(1, min(500, len(used) // 100)), early_stopping=False, random_state=random_state,
         monotonic_cst=[1] * N_RISING + [0] * (q.shape[1] - N_RISING),
-    ).fit(q[used], shown[used], weights[used])  # fmt: skip
+    )  # fmt: skip
+    with threadpool_limits(1):  # threads that wait for each other are slow on a busy machine
+        model.fit(q[used], shown[used], weights[used])
     # scikit-learn has no public way to its trees; a test compares the two.
     found = [stage[0].nodes for stage in model._predictors]
     shape = n_trees, 2 * N_LEAVES - 1
