@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 import time
@@ -21,7 +22,9 @@ from unseen.templates import Cell, Table, marks, numeric_columns
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+# Control characters, and those that end lines or change the direction of text.
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+_CONTROL |= {code: f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A))}
 _STYLES = {"strong": "bold cyan", "muted": "italic dim", "pill": "dim", "good": "green", "accent": "dark_orange3"}
 
 
@@ -42,6 +45,14 @@ def open_console() -> Console:
 def printable(text: str) -> str:
     """Return text with its control characters and undecodable bytes escaped."""
     return text.translate(_CONTROL).encode("utf-8", "backslashreplace").decode()
+
+
+def json_line(content: object) -> str:
+    """Return JSON in one line, readable but without raw control characters."""
+    text = json.dumps(content, ensure_ascii=False)
+    return (
+        text.translate({code: f"\\u{code:04x}" for code in _CONTROL}).encode("utf-8", "backslashreplace").decode()
+    )
 
 
 def say(text: str, style: str | None = None, console: Console | None = None) -> None:

@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 from unseen.base import TrainingProblem
 from unseen.baselines._linear import ScoredTagger, even_steps, scaled, scaled_chunks, unit_rows
-from unseen.explanation import Part
+from unseen.explanation import Kind
 from unseen.validation import Matrix, check_count, check_flag, check_labels, check_number
 
 TINY = 1e-12  # evidence for a label that no class is similar to
@@ -22,7 +22,7 @@ PENALTY, FEATURE_PENALTY = 0.03, 0.01  # of the regression on logits and on feat
 LOWEST = -6e4  # logits further below the largest are infinite in half precision
 LABELS_AT_ONCE = 256  # one row per name of a class makes a tall matrix
 N_POWERS, LEAST_EVIDENCE, LITERAL = 3, 1e-6, 0.75  # of the clues: powers 8, 16 and 32 of the cosines
-MOST_RECENT = 4  # sets of labels whose affinities are kept
+MOST_RECENT = 8  # sets of labels whose affinities are kept
 
 
 class _About(NamedTuple):
@@ -299,7 +299,9 @@ class BackboneKnowledge(ScoredTagger):
         """All that depends on labels alone; kept for the sets of labels that were asked for last."""
         kept: dict[bytes, _About] = vars(self).setdefault("_recent", {})
         key = hashlib.sha256(np.ascontiguousarray(M)).digest()
-        if key not in kept:
+        if key in kept:
+            kept[key] = kept.pop(key)  # the last one to be forgotten
+        else:
             affinities, weights, level = self._affinities(M), None, 0.0
             if len(self.sample_logits_):
                 sample = self._evidence(self.sample_logits_.astype(np.float64), affinities)
@@ -328,13 +330,14 @@ class BackboneKnowledge(ScoredTagger):
         """Largest value over the names of each class."""
         return np.maximum.reduceat(of_names[self.membership_.indices], self.membership_.indptr[:-1], axis=0)
 
-    def _parts(self, X: Any, M: Matrix) -> list[Part]:
+    def _part_table(self, X: Any, M: Matrix) -> tuple[list[tuple[Kind, str]], Matrix]:
         logits = scaled(X, normalize=False)[:, self.n_features_ :]
-        evidence = self._probabilities(logits)[:, 0] * self._affinities(M)[:, 0]
-        sums = evidence.sum(axis=1, keepdims=True)
+        evidence = self._probabilities(logits) * self._about(M).affinities.T
+        sums = evidence.sum(axis=2, keepdims=True)
         shares = np.divide(evidence, sums, out=np.zeros_like(evidence), where=sums > 0.0).mean(axis=0)
-        values = shares / (shares.sum() or 1.0) * self._scores(X, M)[0, 0]
-        return [Part("class", self.class_names_[k], float(values[k])) for k in np.flatnonzero(shares)]
+        total = shares.sum(axis=1, keepdims=True)
+        values = shares / np.where(total > 0.0, total, 1.0) * self._scores(X, M).T
+        return [("class", name) for name in self.class_names_], values
 
     def _probabilities(self, logits: Matrix) -> Matrix:
         """Softmax of the logits at each temperature, of shape (2, n_images, n_classes)."""
