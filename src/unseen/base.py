@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -52,7 +52,7 @@ class Tag(NamedTuple):
 
 
 def _is_calibrated(tagger: Any) -> bool:
-    if not (hasattr(tagger, "calibration_") or tagger._gives_log_odds()):
+    if not tagger._gives_probabilities():
         raise AttributeError(
             "this model is not calibrated, so its scores are not probabilities. Call unseen.calibrate(model, X, "
             "Y, vocabulary), or use decision_function."
@@ -82,6 +82,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     normalize: bool
     center: bool
     _not_for_scores: tuple[str, ...] = ()  # learned attributes as large as the training set
+    _needs_positive = True  # at least one entry of Y must be
 
     def fit(self, X: Any, Y: Any, seen: Any = None, unseen: Any = None, relations: Any = None) -> Self:
         """Learn from annotated images.
@@ -332,6 +333,16 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
 
         return score
 
+    def _trained_on(self, X: Any, T: Targets, labels: NDArray[np.intp]) -> Self:
+        """A copy of this fitted model, trained on some of its seen labels, for a `Calibration`."""
+        Y = np.where(T[:, labels] == 0, np.nan, T[:, labels] == 1)
+        names, vectors = (np.asarray(part, dtype=kind)[labels] for part, kind in
+                          ((self.label_names_, object), (self.label_vectors_, float)))  # fmt: skip
+        return clone(self).fit(X, Y, dict(zip(names, vectors, strict=True)))  # type: ignore[no-any-return]
+
+    def _gives_probabilities(self) -> bool:
+        return hasattr(self, "calibration_") or self._gives_log_odds()
+
     def _gives_log_odds(self) -> bool:
         """Whether the margin scores are log-odds of a probability without further calibration."""
         return False
@@ -339,6 +350,10 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
         """Further quantities for a `Calibration`: some per image and label, some per label."""
         return [], []
+
+    def _inputs_for_classifiers(self, X: Any) -> Matrix | None:
+        """Columns that help classifiers of seen labels on the same images, if this method has any to add."""
+        return None
 
     def _label_space(self, M: Matrix) -> Matrix:
         """Embedded label vectors in the space where the method compares labels."""
@@ -410,7 +425,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     def _check_data(self, X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Annotations, Matrix | None]:
         refuse_other_order(X, Y)
         X = self._check_images(X, reset=True)
-        return X, check_annotations(Y, X.shape[0]), None
+        return X, check_annotations(Y, X.shape[0], need_positive=self._needs_positive), None
 
     def _by_partition(self, method: str, X: Any, **options: Any) -> Any:
         """Result of a scoring method for the images of a Dask collection."""

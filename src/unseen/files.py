@@ -23,9 +23,12 @@ class DownloadError(OSError):
     """A file could not be downloaded; the message says how to get it by hand."""
 
 
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Call ``write`` with a temporary name beside ``path``, then rename the file: all or nothing."""
-    temporary = path.with_name(f".{secrets.token_hex(8)}.part")
+def write_atomically(path: Path, write: Callable[[Path], object], part: Path | None = None) -> None:
+    """Call ``write`` with a temporary name beside ``path``, then rename the file: all or nothing.
+
+    The name is random, or ``part`` for a caller that looks for what a kill left behind.
+    """
+    temporary = part or path.with_name(f".{secrets.token_hex(8)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
@@ -154,3 +157,8 @@ def guess_delimiter(line: str) -> str:
 def csv_cell(text: str) -> str:
     """Return text for a cell of a CSV file, with an apostrophe where a spreadsheet would see a formula."""
     return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
+
+
+def csv_text(cell: str) -> str:
+    """Return the text of a cell that `csv_cell` made."""
+    return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(_FORMULA) else cell

@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from threadpoolctl import threadpool_limits
 
 from unseen.base import TrainingProblem, ZeroShotTagger, is_dask
-from unseen.explanation import Explanation, Kind, Part
+from unseen.explanation import Explanation, Part
 from unseen.solvers.rows import Rows, is_mapped_matrix, read_chunks, row_scale
 from unseen.validation import Annotations, Matrix, check_choice, check_count, check_generator, check_number
 
@@ -229,13 +229,12 @@ class TAEP(ZeroShotTagger):
         parts = [Part("image", str(i), value) for i, value in zip(support, values.tolist(), strict=True)]
         why = self._explanation(X, name, M, parts)
         threshold = float(self._thresholds(X)[0])
-        if abs(why.offset + threshold) > 1e-3 * (abs(threshold) + np.abs(self._part_table(X, M)[1]).sum()):
+        if abs(why.offset + threshold) > 1e-3 * (abs(threshold) + np.abs(self._seen_parts(X, M)).sum()):
             raise ValueError("X_train: the parts do not sum to the score. Pass the images of fit, in order.")
         return why
 
-    def _part_table(self, X: Any, M: Matrix) -> tuple[list[tuple[Kind, str]], Matrix]:
-        names = self.label_names_[: self.n_seen_]
-        return [("label", name) for name in names], self._project(X, self.moments_) * self._closeness(M)
+    def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
+        return self._project(X, self.moments_) * self._closeness(M)
 
     def _closeness(self, M: Matrix) -> Matrix:
         """Similarity of labels (rows) to the seen ones, after projection."""

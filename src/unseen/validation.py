@@ -122,7 +122,9 @@ class Annotations(NamedTuple):
     classes: NDArray[Any] | None
 
 
-def check_annotations(Y: Any, n_images: int, names: tuple[str, ...] | None = None) -> Annotations:
+def check_annotations(
+    Y: Any, n_images: int, names: tuple[str, ...] | None = None, *, need_positive: bool = True
+) -> Annotations:
     """Read annotations: a matrix of {0, 1, NaN}, lists of tags (see `tag_matrix`), or a vector of classes."""
     if Y is None:
         raise ValueError("Y: fit requires y to be passed, but the target y is None. Pass one row per image.")
@@ -137,7 +139,7 @@ def check_annotations(Y: Any, n_images: int, names: tuple[str, ...] | None = Non
         raise ValueError(f"Y: inconsistent with X, {matrix.shape} for {n_images} images. Pass one row per image.")
     if matrix.ndim == 1 or (matrix.shape[1:] == (1,) and not _is_indicator(matrix)):
         return _annotations_of_classes(matrix)
-    return Annotations(as_targets(matrix), columns, None)
+    return Annotations(as_targets(matrix, need_positive=need_positive), columns, None)
 
 
 def as_targets(Y: ArrayLike, *, need_positive: bool = True) -> Targets:

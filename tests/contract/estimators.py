@@ -7,7 +7,7 @@ import numpy as np
 from unseen import TAEP
 from unseen.base import Matrix, TrainingProblem, ZeroShotTagger
 from unseen.baselines import COSTA, DMP, ESZSL, ConSE, Cosine, DeViSE, Fast0Tag, LabelPropagation, LatEm
-from unseen.ensembles import BackboneKnowledge, Combination, Stacked
+from unseen.ensembles import Adapted, BackboneKnowledge, Combination, Stacked
 
 ESTIMATORS: list[ZeroShotTagger] = [
     TAEP(beta=1.0, tol=1e-5),
@@ -23,10 +23,11 @@ ESTIMATORS: list[ZeroShotTagger] = [
 ]
 CLASSES = np.random.default_rng(3).normal(size=(12, 16))  # the last 12 features as scores of 12 classes
 WITH_VECTORS: list[ZeroShotTagger] = [
-    BackboneKnowledge(CLASSES, sharpness=2.0, n_features=4),
+    BackboneKnowledge(np.random.default_rng(3).normal(size=(16, 16)), sharpness=2.0),
     Combination(ESZSL(), BackboneKnowledge(CLASSES, sharpness=2.0), 4),
     Stacked(BackboneKnowledge(CLASSES, sharpness=2.0), 4, n_splits=3, tol=1e-5),
     Cosine(),
+    Adapted(ESZSL(gamma=100.0)),
 ]
 
 

@@ -52,6 +52,10 @@ _MOST_LISTED = 20
 _TOP = 5  # tags per photo of a model without probabilities
 
 
+def _scratch(text: str, *names: str, **options: Any) -> Any:
+    return Option(*names, help=text, rich_help_panel="Only from scratch", **options)
+
+
 def tag(
     photos: Annotated[list[str], Argument(help="Image files, folders of them, .txt or .csv lists.")],
     words: _Words = _NONE,
@@ -165,32 +169,37 @@ def fit(
     features: _Features,
     annotations: _Annotations,
     output: Annotated[Path, Option("--output", "-o", help="Model file to write (.safetensors).")],
-    vectors: Annotated[str, Option(help='use, glove, "use:a photo of a {}", or a file of word vectors.')] = "use",
-    unseen: Annotated[list[str], Option(help="Labels to transfer to, if known; like --words.")] = _NONE,
     split: _Split = None,
-    source: Annotated[list[str], Option(help="Relations: wordnet, a CSV of hit counts, tag sets.")] = _NONE,
-    classes: Annotated[bool, Option(help="Add evidence from the backbone's own classes, if it has any.")] = True,
     backbone: Annotated[str | None, Option(help="Backbone of the features, if not in their file.")] = None,
-    search: Annotated[bool, Option("--search", help="Choose beta (and gamma with --unseen): minutes.")] = False,
-    rank: Annotated[int | None, Option(min=1, help="Rank of the projection; else the number of labels.")] = None,
-    beta: Annotated[float, Option(help="Weight of the squared norm.")] = 10.0,
-    gamma: Annotated[float | None, Option(help="Weight of the transfer to --unseen; else 0.1.")] = None,
-    lam: Annotated[float | None, Option(help="Weight of the relations of --source; else 0.1.")] = None,
+    from_scratch: Annotated[bool, Option("--from-scratch", help="Do not start from the packaged model.")] = False,
+    vectors: Annotated[
+        str | None, _scratch('use, glove, "use:a photo of a {}", or a file of word vectors; else use.')
+    ] = None,
+    unseen: Annotated[list[str], _scratch("Labels to transfer to, if known; like --words.")] = _NONE,
+    source: Annotated[list[str], _scratch("Relations: wordnet, a CSV of hit counts, tag sets.")] = _NONE,
+    classes: Annotated[bool, _scratch("Add evidence from the backbone's own classes, if it has any.")] = True,
+    search: Annotated[bool, _scratch("Choose beta (and gamma with --unseen): minutes.", "--search")] = False,
+    rank: Annotated[int | None, _scratch("Rank of the projection; else the number of labels.", min=1)] = None,
+    beta: Annotated[float | None, _scratch("Weight of the squared norm; else 10.")] = None,
+    gamma: Annotated[float | None, _scratch("Weight of the transfer to --unseen; else 0.03.")] = None,
+    lam: Annotated[float | None, _scratch("Weight of the relations of --source; else 0.03.")] = None,
 ) -> None:
-    """Learn annotated labels from features; the model tags photos with these labels and with any others."""
+    """Learn annotated labels from features, on top of the packaged model; any other words can still be used."""
     with one_line_errors("fit"):
         check_output(output)
         from unseen.photos.training import train
 
+        given: dict[str, Any] = {"vectors": vectors, "rank": rank, "beta": beta, "gamma": gamma, "lam": lam}
         with show_progress() as reporter:
             step = reporter.stage("choosing parameters on held-out labels, then fitting" if search else "fitting")
             trained = train(
-                features, annotations, vectors=vectors, unseen=read_words(unseen, "--unseen") if unseen else (),
-                relations=source, split=split, classes=classes, backbone=backbone, search=search, progress=step,
-                rank=rank, beta=beta, gamma=gamma, lam=lam,
+                features, annotations, base=None if from_scratch else "packaged",
+                unseen=read_words(unseen, "--unseen") if unseen else (), relations=source, split=split,
+                classes=classes, backbone=backbone, search=search, progress=step,
+                **{name: value for name, value in given.items() if value is not None},
             )  # fmt: skip
         trained.model.save(output)
-        _print_fit(trained)
+        _print_fit(trained, from_scratch)
         say(f"Model: {output}", style="bold")
         say(f"Next: unseen tag PHOTOS --model {output}")
 
@@ -299,13 +308,21 @@ def _parts_table(why: Explanation, top: int) -> Table:
     return Table(f"{why.label}: {why.score:+.2f}", ("part", "kind", "contribution"), rows, note)
 
 
-def _print_fit(trained: Trained) -> None:
+def _print_fit(trained: Trained, from_scratch: bool) -> None:
+    from unseen.ensembles.adapted import STRENGTHS, Adapted
+    from unseen.photos.training import sure_tags, verdict
     from unseen.validation import counted
 
     tagger, data, found = trained.model.tagger, trained.data, trained.search
     learned: Any = getattr(tagger, "first_", tagger)
-    what = f"{counted(tagger.n_seen_, 'label')} from {counted(len(data.rows), 'image')}"
-    say(f"Learned {what}; certified gap to the optimum: {100 * learned.relative_gap_:.2f} %.")
+    photos = counted(len(data.rows), "image")
+    if isinstance(tagger, Adapted):
+        say(f"Learned {counted(tagger.n_own_, 'label')} from {photos}, on top of the packaged model.")
+    else:
+        gap = f"certified gap to the optimum: {100 * learned.relative_gap_:.2f} %"
+        say(f"Learned {counted(tagger.n_seen_, 'label')} from {photos}; {gap}.")
+        if not from_scratch:
+            say(f"From scratch: there is no packaged model for {trained.model.backbone.name}.")
     n_other = len(data.features) - len(data.rows)
     if n_other or data.n_unmatched:
         unmatched = f"{counted(data.n_unmatched, 'annotated image')} without features"
@@ -314,3 +331,7 @@ def _print_fit(trained: Trained) -> None:
         chosen = ", ".join(f"{name.split('__')[-1]} = {value}" for name, value in found.chosen.params.items())
         miap = f"{100 * found.chosen.mean:.1f} ± {100 * found.chosen.std_error:.1f} %"
         say(f"Chosen on held-out labels: {chosen} (MiAP there: {miap}).")
+    if isinstance(tagger, Adapted):
+        say(f"Strength: {tagger.strength_:g} of {STRENGTHS[0]:g} to {STRENGTHS[-1]:g}, chosen on held-out photos.")
+        print_table(sure_tags(tagger))
+        say(verdict(tagger))

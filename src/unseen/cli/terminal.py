@@ -123,7 +123,7 @@ class Reporter:
         if self._bars is None:
             say(f"... {title}", console=self._console)
         else:
-            self._bars.add_task(title.replace("[", r"\["), total=None)
+            self._bars.add_task(printable(title).replace("[", r"\["), total=None)
         return self.step
 
     def step(self, done: int, total: int | None) -> None:
@@ -165,14 +165,14 @@ def print_table(table: Table, console: Console | None = None) -> None:
     narrow = console.width < 100  # headings then wrap
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if narrow else 2, 0, 0), show_edge=False)
     numeric = numeric_columns(table.rows) or [False] * len(table.columns)
-    for name, right in zip(table.columns, numeric, strict=True):
+    for name, right in zip(map(printable, table.columns), numeric, strict=True):
         heading = Text("\n".join(name.split()) if right and narrow else name, style="dim")
         grid.add_column(heading, justify="right" if right else "left", no_wrap=right)
     for row in table.rows:
         cells = (_cell(cell, styled=console.color_system is not None) for cell in row)
         grid.add_row(*cells, style=_STYLES["muted"] if marks(row[0])[0].tone == "muted" else "")
     console.print(Text(printable(table.title), style="bold"), grid, sep="\n")
-    console.print(Text(f"{table.note}\n" if table.note else "", style="dim"))
+    console.print(Text(f"{printable(table.note)}\n" if table.note else "", style="dim"))
 
 
 def _cell(cell: Cell, *, styled: bool) -> Text:

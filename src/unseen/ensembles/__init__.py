@@ -1,7 +1,8 @@
 """Methods that combine others, or add evidence from a backbone with named classes."""
 
+from unseen.ensembles.adapted import Adapted
 from unseen.ensembles.backbone_knowledge import BackboneKnowledge
 from unseen.ensembles.combination import Combination
 from unseen.ensembles.stacked import Stacked
 
-__all__ = ["BackboneKnowledge", "Combination", "Stacked"]
+__all__ = ["Adapted", "BackboneKnowledge", "Combination", "Stacked"]

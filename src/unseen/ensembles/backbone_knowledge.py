@@ -10,18 +10,16 @@ import scipy.sparse as sp
 from scipy.special import softmax
 
 from unseen.base import TrainingProblem
-from unseen.baselines._linear import ScoredTagger, even_steps, scaled, scaled_chunks, unit_rows
+from unseen.baselines._linear import ScoredTagger, quantised, scaled, scaled_chunks, unit_rows
 from unseen.explanation import Kind
-from unseen.validation import Matrix, check_count, check_flag, check_labels, check_number
+from unseen.validation import Matrix, check_flag, check_labels, check_number
 
 TINY = 1e-12  # evidence for a label that no class is similar to
 FEWEST_CHECKED = 10  # classes; with fewer, logits may look like probabilities by chance
 RANK = 64  # of the products of class probabilities that are stored: 128 kB for 1,000 classes
-MOST_SAMPLED = 512  # training images for the regression; more do not help
-PENALTY, FEATURE_PENALTY = 0.03, 0.01  # of the regression on logits and on features
-LOWEST = -6e4  # logits further below the largest are infinite in half precision
 LABELS_AT_ONCE = 256  # one row per name of a class makes a tall matrix
 N_POWERS, LEAST_EVIDENCE, LITERAL = 3, 1e-6, 0.75  # of the clues: powers 8, 16 and 32 of the cosines
+MOST_DIMS = 192  # of the names that are stored
 MOST_RECENT = 8  # sets of labels whose affinities are kept
 
 
@@ -29,8 +27,7 @@ class _About(NamedTuple):
     """What depends on the labels alone."""
 
     affinities: Matrix  # b_kc
-    weights: Matrix | None  # of the regression, one column per label
-    level: Any  # mean evidence on the sample
+    usual: Matrix  # evidence in the background
     by_power: list[Any]
     of_labels: list[Matrix]
 
@@ -40,16 +37,14 @@ class BackboneKnowledge(ScoredTagger):
 
     With p the softmax of ``logits / T`` for two temperatures T, ``temperature`` and ``spread * temperature``::
 
-        score(x, c) = (1 - regression) e(x, c) + regression f_c(x)
-        e(x, c) = mean_T [log( sum_k p_k(x) b_kc + 1e-12 ) - log( sum_k background_k b_kc + 1e-12 )]
+        score(x, c) = mean_T [log( sum_k p_k(x) b_kc + 1e-12 ) - log( sum_k background_k b_kc + 1e-12 )]
         b_kc = (1 - cooccurrence) a_kc + cooccurrence sum_l C_kl a_lc
         a_kc = max_n specificity_n max(0, cos(t_n, t_c))^sharpness
 
     The names n of class k are its own and those of its kinds ("tabby", "cat", "animal"); a name that j of all K
     classes share has the specificity ``1 - log(j) / log(K)``; t are text vectors minus the mean of those of the
     classes. C_kl is the mean of ``p_k p_l`` over the training images divided by that of p_k; the background is the
-    mean of p, mixed with the uniform distribution. f_c is a ridge regression of e(., c) on the logits (centred, of
-    unit length) of up to 512 training images, or on their features (of unit length).
+    mean of p, mixed with the uniform distribution.
 
     Annotations are used only for the threshold. Some classes of the backbone may be the unseen labels: in
     comparisons keep it apart from methods that use only the seen labels.
@@ -71,15 +66,10 @@ class BackboneKnowledge(ScoredTagger):
         1 where the class (row) belongs to the kind (column).
     temperature, spread : float, default=1.0 and 3.0
         The larger, the more weight less likely classes get.
-    cooccurrence : float in [0, 1], default=0.1
+    cooccurrence : float in [0, 1], default=0.5
         Weight of the classes that a class appears with on the training images.
     smoothing : float in [0, 1], default=0.5
         Share of the uniform distribution in the background.
-    regression : float in [0, 1], default=0.7
-        With 0 no training images are stored, and a file is smaller by 2 MB for 1,000 classes.
-    n_features : int, default=0
-        Number of leading columns of X that are features for the regression; the logits follow. Scale features of
-        several backbones to the same length first.
     center : bool, default=True
         Subtract the mean of the class vectors from class and label vectors.
 
@@ -87,13 +77,11 @@ class BackboneKnowledge(ScoredTagger):
     ----------
     class_names_ : tuple of str
         "class 0", "class 1", ... if none were given.
-    name_vectors_, name_scales_, membership_ : ndarray (int8), ndarray, CSR array
-        Directions of all names times the root of their specificity, ``name_vectors_ * name_scales_[:, None]``, and
-        the names of each class.
+    name_vectors_, name_scales_, name_basis_, membership_ : ndarray (int8), ndarray, ndarray, CSR array
+        Directions of all names times the root of their specificity, ``name_vectors_ * name_scales_[:, None]``, in
+        an orthonormal basis of up to 192 dimensions, and the names of each class.
     background_, shown_, companions_ : ndarray
         The background at each T, the means of p_k, and F with ``F F^T`` nearest to those of ``p_k p_l``.
-    sample_logits_, smoother_, middle_ : ndarray
-        ``f_c(x) = (z(x) - middle_) smoother_^T (e(sample, c) - mean) + mean``, with z(x) logits or features.
 
     Examples
     --------
@@ -118,10 +106,8 @@ class BackboneKnowledge(ScoredTagger):
         membership: Any = None,
         temperature: float = 1.0,
         spread: float = 3.0,
-        cooccurrence: float = 0.1,
+        cooccurrence: float = 0.5,
         smoothing: float = 0.5,
-        regression: float = 0.7,
-        n_features: int = 0,
         center: bool = True,
     ) -> None:
         self.class_vectors = class_vectors
@@ -132,8 +118,6 @@ class BackboneKnowledge(ScoredTagger):
         self.spread = spread
         self.cooccurrence = cooccurrence
         self.smoothing = smoothing
-        self.regression = regression
-        self.n_features = n_features
         self.center = center
 
     def without_training(self, labels: Any, lift: float = 3.0) -> Self:
@@ -153,13 +137,11 @@ class BackboneKnowledge(ScoredTagger):
         """
         threshold = float(np.log(check_number(lift, "lift", strict=True)))
         n_labels = len(check_labels(labels, "labels").vectors)
-        n_classes = len(check_labels(self.class_vectors, "class_vectors").vectors)
-        self.n_features_in_ = check_count(self.n_features, "n_features", low=0) + n_classes
+        self.n_features_in_ = n_classes = len(check_labels(self.class_vectors, "class_vectors").vectors)
         self.single_label_, self.classes_, self.normalize_ = False, np.arange(n_labels), False
         self._set_labels(n_labels, None, labels, None)
         self.shown_ = np.full(n_classes, 1.0 / n_classes)
         self.background_, self.companions_ = np.tile(self.shown_, (2, 1)), np.empty((n_classes, 0))
-        self._learn_regression(np.empty((0, self.n_features_in_)))
         self.threshold_ = threshold
         return self
 
@@ -178,23 +160,22 @@ class BackboneKnowledge(ScoredTagger):
         temperature = check_number(self.temperature, "temperature", strict=True)
         self.temperatures_ = temperature * np.array([1.0, check_number(self.spread, "spread", low=1.0)])
         self.cooccurrence_ = check_number(self.cooccurrence, "cooccurrence", high=1.0)
-        self.regression_ = check_number(self.regression, "regression", high=1.0)
-        self.n_features_ = check_count(self.n_features, "n_features", low=0)
         self._set_classes()
 
     def _set_classes(self) -> None:
         """Learn the names of the classes and of their kinds."""
+        self.__dict__.pop("_recent", None)  # of an earlier fit
         if self.class_vectors is None:
             raise ValueError("class_vectors: None was given. Pass the text vectors of the backbone's class names.")
         names, classes = check_labels(self.class_vectors, "class_vectors")
         n_classes, n_dims = classes.shape
         self.class_names_ = names or tuple(f"class {k}" for k in range(n_classes))
-        if self.n_features_ + n_classes != self.n_features_in_:
+        if n_classes != self.n_features_in_:
             raise ValueError(
-                f"class_vectors: {n_classes} classes and {self.n_features_} features (n_features), but X has "
-                f"{self.n_features_in_} columns. Pass one class vector per logit, in the same order."
+                f"class_vectors: {n_classes} classes, but X has {self.n_features_in_} columns. Pass one class "
+                f"vector per logit, in the same order."
             )
-        columns = tuple(map(str, getattr(self, "feature_names_in_", ())[self.n_features_ :]))
+        columns = tuple(map(str, getattr(self, "feature_names_in_", ())))
         if columns != self.class_names_ and sorted(columns) == sorted(self.class_names_):
             raise ValueError(
                 "X: its columns are the classes of class_vectors in another order. Pass X[list(classes)]."
@@ -225,9 +206,10 @@ class BackboneKnowledge(ScoredTagger):
         moved = np.where(vectors.any(axis=1, keepdims=True), vectors - self.label_center_, 0.0)
         # Under the power, the root becomes the specificity itself.
         scaled_names = unit_rows(moved) * specificity[:, None] ** (1.0 / self.sharpness_)
-        # One byte per number: 1.7 MB in a file for the names of ImageNet.
-        self.name_scales_ = np.maximum(np.abs(scaled_names).max(axis=1), TINY) / 127.0
-        self.name_vectors_ = np.round(scaled_names / self.name_scales_[:, None]).astype(np.int8)
+        # 192 dimensions of one byte each: 0.6 MB in a file for the names of ImageNet.
+        basis = np.linalg.svd(scaled_names, full_matrices=False)[2][:MOST_DIMS]
+        self.name_basis_ = np.ascontiguousarray(basis.T, dtype=np.float32).astype(np.float16).astype(np.float32)
+        self.name_vectors_, self.name_scales_ = quantised(scaled_names @ self.name_basis_, axis=1)
 
     def _learn(self, problem: TrainingProblem) -> None:
         from scipy.linalg import eigh
@@ -236,42 +218,20 @@ class BackboneKnowledge(ScoredTagger):
         n_images, n_classes = problem.X.shape[0], len(self.class_names_)
         totals, products = np.zeros((2, n_classes)), np.zeros((n_classes, n_classes))
         for _, chunk in scaled_chunks(problem.X, normalize=False):
-            probabilities = self._probabilities(chunk[:, self.n_features_ :])
+            probabilities = self._probabilities(chunk)
             totals += probabilities.sum(axis=1)
             products += probabilities[0].T @ probabilities[0]
         values, vectors = eigh(products / n_images, subset_by_index=(max(0, n_classes - RANK), n_classes - 1))
-        # In the layout of arrays read from a file, here and below, so that sums round the same way.
+        # In the layout of arrays read from a file, so that sums round the same way.
         self.companions_ = (vectors * np.sqrt(np.maximum(values, 0.0))).astype(np.float16, order="C")
         self.shown_ = totals[0] / n_images
         self.background_ = smoothing / n_classes + (1.0 - smoothing) * totals / n_images
-        self._learn_regression(problem.X if self.regression_ else problem.X[:0])
-
-    def _learn_regression(self, X: Any) -> None:
-        """Sample images in even steps from the most common to the rarest, and prepare the regression."""
-        from scipy.linalg import cho_factor, cho_solve
-
-        self.sample_logits_, self.smoother_, self.middle_ = np.empty((0, len(self.class_names_))), np.empty(0), 0.0
-        if not X.shape[0]:
-            return
-        common = sum(self._appearance(chunk).sum(axis=0) for _, chunk in scaled_chunks(X, normalize=False))
-        chunks = (self._appearance(chunk) for _, chunk in scaled_chunks(X, normalize=False))
-        similarity = np.concatenate([chunk @ common for chunk in chunks])
-        sample = scaled(X[even_steps(np.argsort(-similarity, kind="stable"), MOST_SAMPLED)], normalize=False)
-        z = self._appearance(sample)
-        self.middle_ = z.mean(axis=0)
-        z -= self.middle_
-        gram = z @ z.T
-        gram[np.diag_indices_from(gram)] += (FEATURE_PENALTY if self.n_features_ else PENALTY) * len(z)
-        self.smoother_ = cho_solve(cho_factor(gram, lower=True), z).astype(np.float16, order="C")
-        logits = sample[:, self.n_features_ :]
-        self.sample_logits_ = np.maximum(logits - logits.max(axis=1, keepdims=True), LOWEST).astype(np.float16)
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
-        about, n_classes, found = self._about(M), len(self.class_names_), []
-        for _, chunk in scaled_chunks(X, normalize=False):
-            logits = chunk[:, self.n_features_ :]
+        about, found = self._about(M), []
+        for _, logits in scaled_chunks(X, normalize=False):
             if (
-                n_classes >= FEWEST_CHECKED
+                len(self.class_names_) >= FEWEST_CHECKED
                 and logits.min() >= 0.0
                 and np.abs(logits.sum(axis=1) - 1.0).max() < 1e-2
             ):
@@ -279,21 +239,20 @@ class BackboneKnowledge(ScoredTagger):
                 raise ValueError(
                     "X: its rows are probabilities. Pass the logits of the backbone, or np.log(X + 1e-12)."
                 )
-            scores = np.zeros((len(logits), len(M)))
-            if self.regression_ < 1.0 or about.weights is None:
-                scores += self._evidence(logits, about.affinities)
-            if about.weights is not None:
-                regressed = (self._appearance(chunk) - self.middle_) @ about.weights + about.level
-                scores = (1.0 - self.regression_) * scores + self.regression_ * regressed
-            found.append(scores)
+            found.append(np.log(self._probabilities(logits) @ about.affinities + TINY).mean(axis=0) - about.usual)
         return np.vstack(found)
 
     def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
         """Evidence from ever more literal matches of names, and how literal the best match is."""
         about = self._about(M)
-        chunks = (softmax(chunk[:, self.n_features_ :], axis=1) for _, chunk in scaled_chunks(X, normalize=False))
+        chunks = (softmax(logits, axis=1) for _, logits in scaled_chunks(X, normalize=False))
         p = np.vstack(list(chunks)).astype(np.float32)
         return [np.log(p @ affinities + LEAST_EVIDENCE) for affinities in about.by_power], about.of_labels
+
+    def _inputs_for_classifiers(self, X: Any) -> Matrix:
+        """Half the square roots of the class probabilities: unlike the logits, they are not linear in features."""
+        chunks = (softmax(logits, axis=1) for _, logits in scaled_chunks(X, normalize=False))
+        return 0.5 * np.sqrt(np.vstack(list(chunks)))
 
     def _about(self, M: Matrix) -> _About:
         """All that depends on labels alone; kept for the sets of labels that were asked for last."""
@@ -302,21 +261,18 @@ class BackboneKnowledge(ScoredTagger):
         if key in kept:
             kept[key] = kept.pop(key)  # the last one to be forgotten
         else:
-            affinities, weights, level = self._affinities(M), None, 0.0
-            if len(self.sample_logits_):
-                sample = self._evidence(self.sample_logits_.astype(np.float64), affinities)
-                level = sample.mean(axis=0)
-                weights = self.smoother_.T.astype(np.float64) @ (sample - level)
-            kept[key] = _About(affinities, weights, level, *self._literal(M))
+            affinities = self._affinities(M)
+            usual = np.log(self.background_ @ affinities + TINY).mean(axis=0)
+            kept[key] = _About(affinities, usual, *self._literal(M))
             while len(kept) > MOST_RECENT:
                 kept.pop(next(iter(kept)))
         return kept[key]
 
     def _literal(self, M: Matrix) -> tuple[list[Any], list[Matrix]]:
         """``max_n specificity_n cos_nc^q`` of each class, for each power q; and the best match of each label."""
-        names = self.name_vectors_ * self.name_scales_[:, None]
+        names, labels = self._names_and_labels(M)
         lengths = np.linalg.norm(names, axis=1, keepdims=True)
-        cosines = np.maximum((names / np.maximum(lengths, TINY)) @ unit_rows(M).T, 0.0).astype(np.float32)
+        cosines = np.maximum((names / np.maximum(lengths, TINY)) @ labels.T, 0.0).astype(np.float32)
         specificity = (lengths**self.sharpness_).astype(np.float32)
         best = [cosines.max(axis=0), (cosines * specificity).max(axis=0)]
         best.append(np.log1p((self._by_class(cosines) > LITERAL).sum(axis=0)))
@@ -326,13 +282,16 @@ class BackboneKnowledge(ScoredTagger):
             by_power.append(self._by_class(powers * specificity))
         return by_power, best
 
+    def _names_and_labels(self, M: Matrix) -> tuple[Matrix, Matrix]:
+        """Directions of names, scaled, and of labels, in the basis of the names."""
+        return self.name_vectors_ * self.name_scales_[:, None].astype(np.float64), unit_rows(M) @ self.name_basis_
+
     def _by_class(self, of_names: Any) -> Any:
         """Largest value over the names of each class."""
         return np.maximum.reduceat(of_names[self.membership_.indices], self.membership_.indptr[:-1], axis=0)
 
     def _part_table(self, X: Any, M: Matrix) -> tuple[list[tuple[Kind, str]], Matrix]:
-        logits = scaled(X, normalize=False)[:, self.n_features_ :]
-        evidence = self._probabilities(logits) * self._about(M).affinities.T
+        evidence = self._probabilities(scaled(X, normalize=False)) * self._about(M).affinities.T
         sums = evidence.sum(axis=2, keepdims=True)
         shares = np.divide(evidence, sums, out=np.zeros_like(evidence), where=sums > 0.0).mean(axis=0)
         total = shares.sum(axis=1, keepdims=True)
@@ -343,20 +302,9 @@ class BackboneKnowledge(ScoredTagger):
         """Softmax of the logits at each temperature, of shape (2, n_images, n_classes)."""
         return np.asarray(softmax(logits / self.temperatures_[:, None, None], axis=2))
 
-    def _appearance(self, images: Matrix) -> Matrix:
-        """Vectors by which images are compared: features, or centred logits, of unit length."""
-        if self.n_features_:
-            return unit_rows(images[:, : self.n_features_])
-        return unit_rows(images - images.mean(axis=1, keepdims=True))
-
-    def _evidence(self, logits: Matrix, affinities: Matrix) -> Matrix:
-        """e(x, c), one row per image and one column per label."""
-        logs = np.log(self._probabilities(logits) @ affinities + TINY).mean(axis=0)
-        return np.asarray(logs - np.log(self.background_ @ affinities + TINY).mean(axis=0))
-
     def _affinities(self, M: Matrix) -> Matrix:
         """b_kc, one row per class and one column per label."""
-        names, labels = self.name_vectors_ * self.name_scales_[:, None], unit_rows(M)
+        names, labels = self._names_and_labels(M)
         found = []
         for first in range(0, len(M), LABELS_AT_ONCE):
             cosines = np.maximum(names @ labels[first : first + LABELS_AT_ONCE].T, 0.0)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import normalize
 
 from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
 from unseen.baselines._linear import gather, known_images, logistic_regression, project
@@ -22,23 +24,30 @@ from unseen.validation import Matrix, check_count, check_number
 MOST_FITTED, MOST_SCORED = 10_000, 2000  # images per fold; more would hardly change a handful of coefficients
 LEAST_SLOPE = 0.05  # keeps the order of a score, however weak it was on held-out labels
 PENALTY = 1.0  # of the squared coefficients; the losses are summed over the entries
+MEAN_SHARE = 0.5  # of a label's mean score; 0.3 to 0.7 are about as good
 
 
 class Stacked(ZeroShotTagger):
     r"""Logistic classifiers for the seen labels and `TAEP` for all others, as log-odds.
 
-    With l(x, k) = <w_k, x> + b_k the log-odds of seen label k, which minimise
+    With l(x, k) = <w_k, x> + b_k the log-odds of seen label k (x also has half the square roots of the class
+    probabilities, if the evidence is `BackboneKnowledge`), which minimise
     ``sum over known (i, k) of log(1 + exp(-t_ik l(x_i, k))) + |w_k|^2 / (2 C)``, s(x, c) the margin score of
     `TAEP` and e(x, c) that of ``evidence``, if there is one::
 
         score(x, k) = d0 l(x, k) + d1 e(x, k) + d2                if k is a seen label
-        score(x, c) = a0 s(x, c) + a1 e(x, c) + a2                otherwise
+        score(x, c) = a0 s'(x, c) + a1 e(x, c) + a2               otherwise
+
+    Some unseen labels score high for every image. Without evidence, s' is therefore s minus half of its mean over
+    the training images, which is ``s(x - x_mean / 2, c)`` as s is linear in x; with evidence, s' is s.
 
     The coefficients minimise two logistic losses, with slopes of at least 0 (d0, a0 > 0), on labels and images
-    that were held out in turn: each fold fits classifiers and TAEP on the other labels of the other images.
-    Without label vectors, or with a single seen label, d0 = a0 = 1 and the others are 0. The threshold of an image
-    is that of an unseen label, ``a0 F(x, 0) - a2``. `explain`: an unseen label has ``a0`` times the parts of TAEP,
-    a seen one a single part, its classifier and the rest; both have those of the evidence times a1 or d1.
+    that were held out in turn: each fold fits classifiers and TAEP on the other labels of the other images. An
+    entry counts by ``1 / sqrt(1 + n)`` if its label has n positive images: otherwise a label such as person, on
+    half of the images, would decide alone. Without label vectors, or with a single seen label, d0 = a0 = 1 and
+    the others are 0. The threshold of an image is that of an unseen label, ``a0 F(x, 0) - a2``, less half of the
+    mean of F(., 0) where s' is. `explain`: an unseen label has ``a0`` times the parts of TAEP, a seen one a single
+    part, its classifier and the rest; both have those of the evidence times a1 or d1.
 
     Parameters
     ----------
@@ -59,12 +68,14 @@ class Stacked(ZeroShotTagger):
 
     Attributes
     ----------
-    weights_, bias_ : ndarray of shape (n_features, n_seen) and (n_seen,)
-        ``l(x, .) = x weights_ + bias_``, with x of unit length.
+    weights_, bias_ : ndarray of shape (n_inputs, n_seen) and (n_seen,)
+        ``l(x, .) = x weights_ + bias_``, with features of unit length.
     transfer_, evidence_ : ZeroShotTagger or None
         The fitted `TAEP` (None without label vectors) and the fitted evidence.
     seen_odds_, unseen_odds_ : ndarray of shape (3,)
         (d0, d1, d2) and (a0, a1, a2).
+    mean_image_ : ndarray of shape (n_features,)
+        Mean of the training images, each scaled to unit length.
 
     Examples
     --------
@@ -124,16 +135,27 @@ class Stacked(ZeroShotTagger):
         if self.evidence is not None:
             labels = (problem.seen, problem.unseen if len(problem.unseen) else None) if self.has_vectors_ else ()
             self.evidence_ = clone(self.evidence).fit(others, _annotations(T), *labels)
-        self.weights_, self.bias_ = logistic_regression(features, T, self.C, normalize=True)
+        inputs = self._inputs(features, others)
+        self.weights_, self.bias_ = logistic_regression(inputs, T, self.C, normalize=False)
+        self.mean_image_ = mean_image(features)
         self.transfer_ = self._fit_taep(problem) if self.has_vectors_ else None
         self.seen_odds_ = self.unseen_odds_ = np.array([1.0, 0.0, 0.0])
         if self.has_vectors_:
-            self._calibrate(problem, others, list(folds_of(problem._replace(X=X), n_splits)))
+            self._calibrate(problem, inputs, others, list(folds_of(problem._replace(X=X), n_splits)))
 
     def _columns(self, X: Any) -> tuple[Any, Any]:
         """Features, and the columns of the evidence."""
         parts = X[:, : self.n_features_], X[:, self.n_features_ :]
         return parts if sp.issparse(X) else tuple(map(np.ascontiguousarray, parts))  # type: ignore[return-value]
+
+    def _inputs(self, features: Any, others: Any) -> Any:
+        """Columns of the classifiers: features, of unit length, and those that the evidence adds."""
+        unit = normalize(features)
+        added = None if self.evidence_ is None else self.evidence_._inputs_for_classifiers(others)
+        if added is None:
+            return unit
+        added = added.astype(unit.dtype)
+        return sp.csr_array(sp.hstack([unit, added])) if sp.issparse(unit) else np.hstack([unit, added])
 
     def _fit_taep(self, problem: TrainingProblem) -> TAEP:
         taep = TAEP(beta=self.beta, tol=self.tol, random_state=self.random_state)
@@ -141,35 +163,43 @@ class Stacked(ZeroShotTagger):
         unseen = problem.unseen if len(problem.unseen) else None
         return taep.fit(problem.X, _annotations(problem.T), problem.seen, unseen, problem.relations)
 
-    def _calibrate(self, problem: TrainingProblem, others: Any, folds: list[Any]) -> None:
+    def _calibrate(self, problem: TrainingProblem, inputs: Any, others: Any, folds: list[Any]) -> None:
         """Learn the coefficients, as far as labels and images can be held out."""
         evidence = self._evidence_scores(others, problem.seen)  # needs no annotations: fitted once
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit gives its own warning
-            entries = [self._held_out(problem, evidence, *fold) for fold in folds]
+            entries = [self._held_out(problem, inputs, evidence, *fold) for fold in folds]
         for name, part in zip(("seen_odds_", "unseen_odds_"), zip(*entries, strict=True), strict=False):
             rows = np.vstack(part)
-            odds = fit_log_odds(rows[:, 1:], rows[:, 0])
+            odds = fit_log_odds(rows[:, 2:], rows[:, 0], rows[:, 1])
             if odds is not None:
                 setattr(self, name, odds)
 
     def _held_out(
-        self, problem: TrainingProblem, evidence: Matrix, trained: Any, fitted: Any, scored: Any
+        self, problem: TrainingProblem, inputs: Any, evidence: Matrix, trained: Any, fitted: Any, scored: Any
     ) -> tuple[Matrix, Matrix]:
-        """Truth, score and evidence of each entry, of trained labels and of the others."""
+        """Truth, weight, score and evidence of each entry, of trained labels and of the others."""
         X, T, M, R = problem.X, problem.T, problem.seen, problem.relations
+        weights = np.tile(1.0 / np.sqrt(1.0 + (T == 1).sum(axis=0)), (len(scored), 1))
         order = np.concatenate([np.flatnonzero(trained), np.flatnonzero(~trained)])
         R = None if R is None else R[np.ix_(order, order)]
         part = TrainingProblem(X[fitted], T[np.ix_(fitted, trained)], M[trained], M[~trained], R)
-        weights, bias = logistic_regression(part.X, part.T, self.C, normalize=True)
-        own = project(X[scored], weights, normalize=True) + bias
-        transferred = self._fit_taep(part).decision_function(X[scored], M[~trained])
+        directions, bias = logistic_regression(inputs[fitted], part.T, self.C, normalize=False)
+        own = project(inputs[scored], directions, normalize=False) + bias
+        transferred = self._less_mean(self._fit_taep(part).decision_function, X[scored], M[~trained])
         return tuple(  # type: ignore[return-value]
-            np.column_stack(
-                [part.ravel() for part in (T[np.ix_(scored, which)], s, evidence[np.ix_(scored, which)])]
-            )
+            np.column_stack([part.ravel() for part in (T[rows], weights[:, which], s, evidence[rows])])
             for which, s in ((trained, own), (~trained, transferred))
+            for rows in (np.ix_(scored, which),)
         )
+
+    def _less_mean(self, of: Callable[..., Matrix], X: Any, *labels: Matrix) -> Matrix:
+        """A linear function of TAEP at the images, minus its share at the mean image if there is no evidence."""
+        if self.evidence_ is not None:
+            return of(X, *labels)
+        # Functions scale an image to unit length.
+        share = MEAN_SHARE * float(np.linalg.norm(self.mean_image_))
+        return of(X, *labels) - share * of(self.mean_image_[None], *labels)
 
     def _evidence_scores(self, X: Any, M: Matrix) -> Matrix:
         if self.evidence_ is None:
@@ -180,13 +210,31 @@ class Stacked(ZeroShotTagger):
         features, others = self._columns(X)
         places = seen_places(M, self.label_vectors_[: self.n_seen_])
         known, scores = places >= 0, np.empty((X.shape[0], len(M)))
-        own = project(features, self.weights_[:, places[known]], normalize=True) + self.bias_[places[known]]
-        scores[:, known] = self.seen_odds_[0] * own + self.seen_odds_[2]
+        if known.any():
+            inputs, chosen = self._inputs(features, others), places[known]
+            own = project(inputs, self.weights_[:, chosen], normalize=False) + self.bias_[chosen]
+            scores[:, known] = self.seen_odds_[0] * own + self.seen_odds_[2]
         if not known.all() and self.transfer_ is not None:
-            s = self.transfer_._margin_scores(features, self.transfer_._embed(M[~known], "labels"))
+            labels = self.transfer_._embed(M[~known], "labels")
+            s = self._less_mean(self.transfer_._margin_scores, features, labels)
             scores[:, ~known] = self.unseen_odds_[0] * s + self.unseen_odds_[2]
         slopes = np.where(known, self.seen_odds_[1], self.unseen_odds_[1])
         return np.asarray(scores + slopes * self._evidence_scores(others, M)) if slopes.any() else scores
+
+    def _trained_on(self, X: Any, T: Any, labels: NDArray[np.intp]) -> Self:
+        # The evidence needs no annotations, and the coefficients are of held-out labels already.
+        part = copy(self)
+        part.label_names_ = tuple(self.label_names_[k] for k in labels)
+        part.label_vectors_, part.n_seen_, part.classes_ = self.label_vectors_[labels], len(labels), labels
+        X, T = known_images(X, T[:, labels])
+        features, others = self._columns(X)
+        inputs = self._inputs(features, others)
+        part.weights_, part.bias_ = logistic_regression(inputs, T, self.C, normalize=False)
+        M = self._embed(part.label_vectors_, "seen")
+        part.transfer_ = (
+            self._fit_taep(TrainingProblem(features, T, M, M[:0], None)) if self.has_vectors_ else None
+        )
+        return part
 
     def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
         features, others = self._columns(X)
@@ -200,7 +248,7 @@ class Stacked(ZeroShotTagger):
     def _thresholds(self, X: Any) -> Matrix:
         if self.transfer_ is None:
             return np.zeros(X.shape[0])
-        thresholds = self.transfer_._thresholds(self._columns(X)[0])
+        thresholds = self._less_mean(self.transfer_._thresholds, self._columns(X)[0])
         return np.asarray(self.unseen_odds_[0] * thresholds - self.unseen_odds_[2])
 
     def _part_table(self, X: Any, M: Matrix) -> tuple[list[tuple[Kind, str]], Matrix]:
@@ -212,12 +260,17 @@ class Stacked(ZeroShotTagger):
             keys, told = self.evidence_._part_table(others, self.evidence_._embed(M, "labels"))
             told = told * np.where(places >= 0, self.seen_odds_[1], self.unseen_odds_[1])[:, None]
         if self.transfer_ is not None:
-            _, values = self.transfer_._part_table(features, self.transfer_._embed(M, "labels"))
-            values = self.unseen_odds_[0] * values
+            labels = self.transfer_._embed(M, "labels")
+            values = self.unseen_odds_[0] * self._less_mean(self.transfer_._seen_parts, features, labels)
         total = self._margin_scores(X, M[known])[0] + self._thresholds(X)[0]
         values[known] = 0.0
         values[known, places[known]] = total - told[known].sum(axis=1)
         return [*keys, *(("label", name) for name in self.label_names_[: self.n_seen_])], np.hstack([told, values])
+
+
+def mean_image(X: Any) -> Matrix:
+    """Mean of the rows of X, each scaled to unit length."""
+    return gather(X, np.full((X.shape[0], 1), 1.0 / X.shape[0]), normalize=True)[:, 0]
 
 
 def _annotations(T: Any) -> Matrix:
@@ -229,8 +282,7 @@ def folds_of(problem: TrainingProblem, n_splits: int) -> Iterator[tuple[Any, Any
     X, T, M = problem.X, problem.T, problem.seen
     shown = T == 1
     n_splits = min(n_splits, T.shape[1], len(T))
-    mean = gather(X, np.full((len(T), 1), 1.0 / len(T)), normalize=True)
-    nearest_first = np.argsort(project(X, mean, normalize=True)[:, 0], kind="stable")
+    nearest_first = np.argsort(project(X, mean_image(X)[:, None], normalize=True)[:, 0], kind="stable")
     of_image = deal(nearest_first, max(n_splits, -(-len(T) // MOST_SCORED)))
     n_used = MOST_FITTED * (of_image.max() + 1) // len(T)  # groups of images that one fold is fitted to
     of_label = deal(np.lexsort([M @ M.mean(axis=0), shown.sum(axis=0)]), n_splits)
@@ -252,16 +304,18 @@ def deal(order: NDArray[np.intp], n_groups: int) -> NDArray[np.intp]:
     return group
 
 
-def fit_log_odds(features: Matrix, targets: Matrix) -> Matrix | None:
-    """Minimise ``sum log(1 + exp(-t (<w, f> + b))) + PENALTY/2 |w|^2``, with ``w_0 >= LEAST_SLOPE``, ``w_j >= 0``.
+def fit_log_odds(features: Matrix, targets: Matrix, weights: Matrix) -> Matrix | None:
+    """Minimise ``sum v log(1 + exp(-t (<w, f> + b))) + PENALTY/2 |w|^2``, ``w_0 >= LEAST_SLOPE``, ``w_j >= 0``.
 
-    Entries with target 0 are left out; None if the others have only one sign. Returns (w, b).
+    The weights v are scaled to a mean of 1. Entries with target 0 are left out; None if the others have only one
+    sign. Returns (w, b).
     """
     from scipy.optimize import minimize
 
-    F, t = features[targets != 0], targets[targets != 0]
+    F, t, v = (values[targets != 0] for values in (features, targets, weights))
     if not (t > 0).any() or not (t < 0).any():
         return None
+    v = v / v.mean()
     # Scaling the features by their spread makes the problem well conditioned.
     spread = np.where(F.std(axis=0) > 0.0, F.std(axis=0), 1.0)
     Z = np.column_stack([F / spread, np.ones(len(F))])
@@ -269,8 +323,8 @@ def fit_log_odds(features: Matrix, targets: Matrix) -> Matrix | None:
 
     def objective(w: Matrix) -> tuple[float, Matrix]:
         margins = t * (Z @ w)
-        loss = np.logaddexp(0.0, -margins).sum() + 0.5 * float(penalty @ (w * w))
-        return float(loss) / len(t), (Z.T @ (-t * expit(-margins)) + penalty * w) / len(t)
+        loss = v @ np.logaddexp(0.0, -margins) + 0.5 * float(penalty @ (w * w))
+        return float(loss) / len(t), (Z.T @ (-v * t * expit(-margins)) + penalty * w) / len(t)
 
     least = LEAST_SLOPE * spread[0]
     bounds = [(least, None), *[(0.0, None)] * (F.shape[1] - 1), (None, None)]

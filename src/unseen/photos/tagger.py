@@ -6,6 +6,7 @@ import io
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import as_file, files
+from inspect import signature
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -310,6 +311,8 @@ class PhotoTagger:
         if self.training is None or not self.training.exists():
             where = "not part of this model" if self.training is None else f"no longer in {str(self.training)!r}"
             raise ValueError(f"by: the training images are {where}. Pass by='labels'.")
+        if "X_train" not in signature(self.tagger.explain).parameters:
+            raise ValueError(f"by: {type(self.tagger).__name__} does not keep its images. Pass by='labels'.")
         features = open_features(self.training)
         rows = np.arange(len(features)) if self.training_rows is None else self.training_rows
         # `explain` checks that these are still the training images: the parts must sum to the score.

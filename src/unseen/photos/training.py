@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from itertools import starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from unseen.base import ZeroShotTagger
 from unseen.datasets import read_annotations
 from unseen.datasets.annotations import Annotations
-from unseen.ensembles import Combination
+from unseen.ensembles import Adapted, Combination
+from unseen.ensembles.adapted import SURE
 from unseen.evaluation.search import SearchResult, class_holdout_search
 from unseen.images.backbones import Backbone, open_backbone
 from unseen.images.features import FeatureSet, open_features
@@ -23,12 +25,14 @@ from unseen.labels.relations import relate
 from unseen.labels.space import LabelSpace
 from unseen.photos.tagger import PhotoTagger
 from unseen.taep import TAEP
-from unseen.validation import listed
+from unseen.templates import Table
+from unseen.validation import check_choice, listed
 
-__all__ = ["GRID", "AnnotatedImages", "Trained", "read_annotated", "train"]
+__all__ = ["GRID", "AnnotatedImages", "Trained", "adapt", "read_annotated", "sure_tags", "train", "verdict"]
 
 # Searched on held-out labels: few values, since each costs several fits.
 GRID: Mapping[str, Sequence[Any]] = {"beta": (0.2, 0.5, 2.0), "gamma": (0.01, 0.03, 0.3)}
+MOST_ROWS = 20  # labels in a table of sure tags
 
 
 class AnnotatedImages(NamedTuple):
@@ -52,8 +56,9 @@ def train(
     features: str | Path,
     annotations: str | Path | Annotations,
     *,
+    base: PhotoTagger | str | None = "packaged",
     unseen: Sequence[str] = (),
-    vectors: str = "use",
+    vectors: str | None = None,
     relations: Sequence[str] = (),
     split: str | None = None,
     classes: bool = True,
@@ -64,7 +69,11 @@ def train(
     progress: Callable[[int, int], None] | None = None,
     **parameters: Any,
 ) -> Trained:
-    """Fit a photo tagger: TAEP, combined with the evidence of the backbone's own classes.
+    """Fit a photo tagger: labels on top of the packaged model, or from scratch.
+
+    On top: see `unseen.ensembles.Adapted`. From scratch, with ``base=None`` or features of a backbone that has no
+    packaged model: TAEP, combined with the evidence of the backbone's own classes. Only this takes ``unseen``,
+    ``vectors``, ``relations``, ``classes``, ``gamma``, ``lam``, ``search`` and further parameters.
 
     Parameters
     ----------
@@ -73,10 +82,12 @@ def train(
     annotations : str, Path or Annotations
         A CSV, a VOC devkit, a COCO file or a folder of NUS-WIDE; see `unseen.datasets.read_annotations`.
         Different spellings of one label are merged, with a warning.
+    base : PhotoTagger, "packaged" or None, default="packaged"
+        The model to start from, which keeps its labels and probabilities; None to fit from scratch.
     unseen : sequence of str
         Labels to transfer to, if already known. Their annotations are not used.
-    vectors : str, default="use"
-        Source of word vectors; see `unseen.LabelSpace`.
+    vectors : str, optional
+        Source of word vectors, "use" by default; see `unseen.LabelSpace`.
     relations : sequence of str
         Sources of relations between labels; see `unseen.relate`.
     split : str, optional
@@ -106,12 +117,29 @@ def train(
         raise ValueError("backbone: not recorded in these features. Pass its name, such as efficientnet-lite0.")
     network = open_backbone(str(made_by), n_threads=1)
     check_features(opened, network)
+    tagger: ZeroShotTagger
+    start = _find_base(base, network)
+    if start is not None:
+        flags: dict[str, Any] = {"unseen": unseen, "vectors": vectors not in (None, start.vectors)}
+        flags |= {"relations": relations, "classes": not classes, "search": search}
+        flags |= {name: value is not None for name, value in parameters.items()}
+        for name in (name for name, is_given in flags.items() if is_given):
+            raise ValueError(
+                f"{name}: for a fit from scratch alone. Leave it out, or add base=None (--from-scratch)."
+            )
     data = _learnable(read_annotated(opened, annotations, split, ("trainval", "train")), unseen)
+    rows = None if len(data.rows) == len(opened) else data.rows
+    if start is not None:
+        logits = None if opened.logits is None else opened.logits[data.rows]
+        tagger = adapt(start, opened.X[data.rows], logits, data.annotations).tagger
+        model = PhotoTagger(tagger, network, start.vectors, training=features, training_rows=rows)
+        return Trained(model, data, None)
+    vectors = vectors or "use"
     labels = LabelSpace([*data.annotations.labels, *unseen], vectors)
     seen, others = labels.select(data.annotations.labels), labels.select(unseen) if unseen else None
     R = relate(labels.names, relations).matrix if relations else None
     # A single vector minus its mean would be zero.
-    tagger: ZeroShotTagger = TAEP(center=len(labels) > 1)
+    tagger = TAEP(center=len(labels) > 1)
     prefix, X = "", opened.X[data.rows]
     if classes and opened.logits is not None and network.class_names is not None:
         tagger = Combination(tagger, backbone_knowledge(network, vectors), network.n_features)
@@ -125,8 +153,66 @@ def train(
         found = class_holdout_search(tagger, grid, X, data.annotations.Y, seen, among_seen, progress=progress)
         tagger.set_params(**found.chosen.params)
     tagger.fit(X, data.annotations.Y, seen, others, R)
-    rows = None if len(data.rows) == len(opened) else data.rows
     return Trained(PhotoTagger(tagger, network, vectors, training=features, training_rows=rows), data, found)
+
+
+def adapt(
+    base: PhotoTagger, features: NDArray[Any], logits: NDArray[Any] | None, annotations: Annotations
+) -> PhotoTagger:
+    """Add annotated labels to a photo tagger; all other words keep their scores. See `unseen.ensembles.Adapted`.
+
+    Parameters
+    ----------
+    base : PhotoTagger
+        A fitted model, such as ``PhotoTagger.load()``.
+    features, logits : ndarray of shape (n_images, n_features) and (n_images, n_classes)
+        Of the backbone of ``base``; logits may be None if ``base`` does not use them.
+    annotations : Annotations
+        Of the same images, in the same order; different spellings of one label are merged, with a warning.
+
+    Returns
+    -------
+    PhotoTagger
+        Its ``tagger`` is an `Adapted`, which knows how good its tags were on held-out images: `sure_tags`.
+    """
+    annotations = _merged(annotations)
+    spelled = {label_key(name): name for name in base.tagger.label_names_}
+    labels = base.label_vectors([spelled.get(label_key(name), name) for name in annotations.labels])
+    tagger = Adapted(base.tagger, base.backbone.n_features)
+    tagger.fit(base.columns(features, logits), annotations.Y, labels)
+    return PhotoTagger(tagger, base.backbone, base.vectors)
+
+
+def sure_tags(tagger: Adapted) -> Table:
+    """Precision and recall of sure tags on held-out images, before and after."""
+    counts, names = tagger.sure_, tagger.label_names_[: tagger.n_own_]
+    parts = {"all labels": counts.sum(axis=2)}
+    if len(names) <= MOST_ROWS:
+        parts |= {name: counts[:, :, c] for c, name in enumerate(names)}
+    rows = []
+    for name, part in parts.items():
+        precision, recall = (" → ".join(starmap(_percent, part[:, [0, of]])) for of in (1, 2))
+        rows.append((name, f"{part[0, 2]:,.0f}", precision, recall))
+    note = "Before → after: of the packaged model alone, and with your labels."
+    if not hasattr(tagger, "predict_proba"):
+        note += " It is not calibrated: p is taken from the score."
+    columns = ("label", "shown", "precision", "recall")
+    return Table(f"Sure tags (p >= {SURE}) on held-out photos", columns, rows, note)
+
+
+def verdict(tagger: Adapted) -> str:
+    """Whether annotations have made the sure tags on held-out images better, in a sentence."""
+    if not tagger.strength_:
+        return (
+            "Nothing learned: on held-out photos the packaged model alone is as good, and the new one equals it."
+        )
+    right, marked, shown = tagger.sure_.sum(axis=2).T
+    before, after = 1.25 * right / np.maximum(marked + 0.25 * shown, 1.0)  # F-measure; precision counts twice
+    if after > before:
+        return "On held-out photos your labels have made the sure tags better."
+    return (
+        "On held-out photos the sure tags of the packaged model alone are as good or better. Annotate more photos."
+    )
 
 
 def read_annotated(
@@ -163,6 +249,21 @@ def check_features(features: FeatureSet, backbone: Backbone) -> None:
             f"features: {features.X.shape[1]} columns of {features.backbone.get('name')!r}, but {backbone.name!r} "
             f"has {backbone.n_features}, or other weights or preprocessing. Make them again with unseen features."
         )
+
+
+def _find_base(base: PhotoTagger | str | None, backbone: Backbone) -> PhotoTagger | None:
+    """The model to start from, or None: only some backbones have a packaged one."""
+    if isinstance(base, str):
+        check_choice(base, "base", ["packaged"])
+        packaged = PhotoTagger.load()
+        return packaged if packaged.backbone.fingerprint == backbone.fingerprint else None
+    if base is not None and base.backbone.fingerprint != backbone.fingerprint:
+        raise ValueError(f"base: a model for {base.backbone.name!r}, but these are features of {backbone.name!r}.")
+    return base
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else "-"
 
 
 def _merged(annotations: Annotations) -> Annotations:
