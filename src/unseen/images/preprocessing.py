@@ -65,6 +65,11 @@ class Preprocessing:
             object.__setattr__(self, name, value)
 
 
+def shorter_side(how: Preprocessing) -> int:
+    """Pixels of the shorter side of an image that is resized for a backbone."""
+    return how.size if how.resize == "squash" else round(how.size / how.crop_fraction)
+
+
 def prepare(image: Image, how: Preprocessing) -> NDArray[np.float32]:
     """Image as one row of a backbone's batch, of shape (3, size, size).
 
@@ -96,7 +101,7 @@ def _square(image: Image, how: Preprocessing, method: int) -> Image:
     size = (how.size, how.size)
     if how.resize == "squash":
         return image.resize(size, method)
-    side, shorter = round(how.size / how.crop_fraction), min(image.size)
+    side, shorter = shorter_side(how), min(image.size)
     across, down = (round(side * length / shorter) for length in image.size)
     left, top = (across - how.size) // 2, (down - how.size) // 2
     if across < down <= MOST_ELONGATED * across:

@@ -1,0 +1,454 @@
+"""Writing a photo library: folders are compared with what is known, new and changed photos are described.
+
+Nothing is lost when the process is killed. A block of photos counts as soon as it is committed: first the rows of
+its features are on disk, then its thumbnails, then one transaction makes it visible to readers. The next run does
+the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import sqlite3
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from unseen.files import locked
+from unseen.images.backbones import Backbone, open_backbone
+from unseen.images.features import REDUCED, in_threads
+from unseen.images.preprocessing import prepare, shorter_side
+from unseen.images.reading import IMAGE_SUFFIXES, Problem, UnreadableImage, open_image
+from unseen.photos.library import PhotoLibrary, as_text, connect_to_write
+from unseen.photos.query import HEAD, Rows, encode_rows
+from unseen.validation import check_count
+
+THUMBNAIL = 240  # pixels of the longer side
+_BLOCK, _SECONDS = 128, 5.0  # photos and seconds between two commits: the most that a killed run repeats
+_MOST_DEAD = 0.25  # share of the rows; above it the files of the rows are written anew
+_FEW = 1000  # dead rows that never matter
+Stamp = tuple[int, int]  # bytes, and time of change in nanoseconds
+Progress = Callable[[int, int, int], object]  # photos done, in all, and skipped
+
+
+class File(NamedTuple):
+    """A file to describe: its folder, its path in there and in the system, and its stamp."""
+
+    root: int
+    path: str
+    place: str
+    stamp: Stamp
+
+
+class Described(NamedTuple):
+    """What was found in a file: a known image has nothing but its digest, an unreadable one a problem."""
+
+    file: File
+    digest: bytes | None = None
+    problem: str | None = None
+    features: Rows | None = None
+    classes: Rows | None = None
+    facts: tuple[int, int, str | None, str | None] | None = None  # width, height, taken, note
+    thumbnail: bytes = b""
+
+
+class IndexReport(NamedTuple):
+    """What `PhotoLibrary.index` did."""
+
+    n_photos: int  # in the library
+    new: int
+    changed: int
+    moved: int
+    deleted: int
+    unchanged: int
+    problems: tuple[Problem, ...]  # photos that cannot be read, and folders
+    others: dict[str, int]  # files that are not photos, by suffix
+    notes: tuple[str, ...]  # damaged photos, and folders that are kept although they are not there
+
+    def skipped(self) -> dict[str, int]:
+        """Number of files that could not be read, by reason."""
+        return dict(Counter(problem.reason.partition(":")[0] for problem in self.problems).most_common())
+
+
+def index_folders(
+    library: PhotoLibrary,
+    folders: Iterable[str | Path] = (),
+    *,
+    jobs: int | None = None,
+    wait: bool = True,
+    backbone: Backbone | None = None,
+    describe: Callable[[Iterable[File], Backbone, set[bytes]], Generator[Described, None, None]] | None = None,
+    progress: Progress | None = None,
+) -> IndexReport:
+    """Add the photos of folders to a library, and bring what is known of them up to date.
+
+    A file with the same size and time of change is not read. A file whose content is known, because it was moved,
+    copied or only touched, is read but not described again. Photos that are gone are dropped, unless their whole
+    folder cannot be found or is empty: that may be a disk that is not connected.
+
+    Parameters
+    ----------
+    library : PhotoLibrary
+    folders : iterable of paths
+        By default all that the library has. A folder in another one of the library is looked at alone.
+    jobs : int, optional
+        Threads; by default one per core.
+    wait : bool, default=True
+        Wait for another process that is writing to the library; else that is an error.
+    backbone : Backbone, optional
+        That of the library, if it is open already.
+    describe : callable, optional
+        Describes files elsewhere, see `unseen.cluster.library`.
+    progress : callable, optional
+        Called as ``progress(done, total, skipped)``, in photos.
+    """
+    if jobs is not None:
+        check_count(jobs, "jobs")
+    given = [Path(os.path.abspath(Path(folder).expanduser())) for folder in folders]  # noqa: PTH100
+    for folder in given:
+        if not folder.is_dir():
+            raise ValueError(f"folders: there is no folder {str(folder)!r}. Pass folders of photos.")
+    with _sole_writer(library, wait) as (db, thumbnails):
+        writer = _Writer(library, db, thumbnails)
+        scans = [_scan(*place, library.path) for place in writer.places(given)]
+        work: list[File] = []
+        for scan in scans:
+            work += writer.compare(scan)
+        if work:
+            backbone = backbone or open_backbone(library.settings["backbone"], n_threads=1)
+            if backbone.fingerprint != library.settings["fingerprint"]:
+                raise ValueError(
+                    f"backbone: {backbone.name!r} has other weights or preprocessing than when the library was "
+                    f"made. Make a new one."
+                )
+            describe = describe or partial(describe_in_threads, jobs=jobs)
+            known = {digest for (digest,) in db.execute("SELECT digest FROM images")}
+            writer.describe(work, lambda files: describe(files, backbone, known), progress)
+        writer.drop_orphans()
+        return writer.report(scans)
+
+
+@contextmanager
+def _sole_writer(library: PhotoLibrary, wait: bool) -> Iterator[tuple[sqlite3.Connection, sqlite3.Connection]]:
+    lock = library.path / ".lock"
+    if wait:
+        try:
+            with locked(lock, wait=False):
+                pass
+        except OSError:
+            warnings.warn("library: another process is writing to it; waiting for it to end.", stacklevel=4)
+    with locked(lock, wait=wait, argument="library"):
+        db, thumbnails = connect_to_write(library.path)
+        with closing(db), closing(thumbnails):
+            yield db, thumbnails
+
+
+class _Scan(NamedTuple):
+    """Photos in a folder of the library, or in a part of it."""
+
+    root: int
+    folder: Path
+    inside: str  # the part, as a prefix of the paths: "" or "2024/"
+    stamps: dict[str, Stamp]
+    others: Counter[str]
+    unreadable: list[Problem]
+    is_missing: bool
+
+
+def _scan(root: int, folder: Path, inside: str, library: Path) -> _Scan:
+    stamps: dict[str, Stamp] = {}
+    others: Counter[str] = Counter()
+    unreadable: list[Problem] = []
+    waiting = [inside.rstrip("/")]
+    while waiting:
+        part = waiting.pop()
+        place = os.path.join(folder, *part.split("/")) if part else os.fspath(folder)  # noqa: PTH118
+        try:
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    if entry.name.startswith("."):
+                        continue
+                    path = f"{part}/{entry.name}" if part else entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        if entry.path != os.fspath(library):
+                            waiting.append(path)
+                    elif entry.name.lower().endswith(IMAGE_SUFFIXES):
+                        with suppress(OSError):  # a link to nowhere, or deleted just now
+                            status = entry.stat()
+                            stamps[path] = status.st_size, status.st_mtime_ns
+                    else:
+                        others[os.path.splitext(entry.name)[1].lower() or "without suffix"] += 1  # noqa: PTH122
+        except OSError as error:
+            unreadable.append(Problem(place, f"the folder cannot be read ({error.strerror})"))
+    is_missing = not stamps and not others and (not folder.is_dir() or not inside)
+    return _Scan(root, folder, inside, stamps, others, unreadable, is_missing)
+
+
+class _Writer:
+    """One run over a library: the only process that writes."""
+
+    def __init__(self, library: PhotoLibrary, db: sqlite3.Connection, thumbnails: sqlite3.Connection) -> None:
+        self.library, self.db, self.thumbnails = library, db, thumbnails
+        self.counts: Counter[str] = Counter()
+        self.notes: list[str] = []
+        facts = dict(db.execute("SELECT key, value FROM settings"))
+        self.generation, self.n_rows = facts["generation"], facts["n_rows"]
+        self.widths = {name: HEAD + facts[f"n_{name}"] for name in ("features", "classes") if facts[f"n_{name}"]}
+        for file in library.path.glob("*.bin"):  # of a run that was killed while it wrote the files anew
+            if file.name not in (self._rows_file(name).name for name in self.widths):
+                file.unlink()
+
+    def _rows_file(self, name: str, generation: int | None = None) -> Path:
+        return self.library.path / f"{name}.{generation or self.generation}.bin"
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self.db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            with suppress(sqlite3.Error):  # a full disk may have rolled it back already
+                self.db.execute("ROLLBACK")
+            raise
+        self.db.execute("COMMIT")
+
+    def places(self, folders: Sequence[Path]) -> list[tuple[int, Path, str]]:
+        """Folders of the library to scan, each with the part of it that was asked for; new ones are added."""
+        with self.transaction():
+            for key, place in self.library.roots(self.db).items():  # where they are now
+                self._set_root(key, place)
+            chosen: dict[tuple[int, str], Path] = {}
+            for folder in folders:
+                roots = self.library.roots(self.db)
+                outer = next(
+                    (key for key, root in roots.items() if root == folder or root in folder.parents), None
+                )
+                if outer is None:
+                    self.db.execute("INSERT INTO roots (path) VALUES (CAST(? AS TEXT))", (as_text(str(folder)),))
+                    (outer,) = self.db.execute("SELECT last_insert_rowid()").fetchone()
+                    self._set_root(outer, folder)
+                    for key, root in roots.items():
+                        if folder in root.parents:  # the new one holds an old one
+                            self._merge_root(key, outer, root.relative_to(folder).as_posix())
+                            chosen = {place: at for place, at in chosen.items() if place[0] != key}
+                    roots[outer] = folder
+                inside = folder.relative_to(roots[outer]).as_posix()
+                chosen[outer, "" if inside == "." else f"{inside}/"] = roots[outer]
+            if not folders:
+                chosen = {(key, ""): root for key, root in self.library.roots(self.db).items()}
+        return [(key, root, inside) for (key, inside), root in chosen.items()]
+
+    def _set_root(self, key: int, place: Path) -> None:
+        try:
+            beside = as_text(os.path.relpath(place, self.library.path))
+        except ValueError:  # on another drive
+            beside = None
+        asked = "UPDATE roots SET path = CAST(? AS TEXT), beside = CAST(? AS TEXT) WHERE id = ?"
+        self.db.execute(asked, (as_text(str(place)), beside, key))
+
+    def _merge_root(self, key: int, outer: int, prefix: str) -> None:
+        asked = "UPDATE files SET root = ?, path = CAST(? AS TEXT) || path WHERE root = ?"
+        self.db.execute(asked, (outer, as_text(f"{prefix}/"), key))
+        self.db.execute("DELETE FROM roots WHERE id = ?", (key,))
+
+    def compare(self, scan: _Scan) -> list[File]:
+        """Forget the files that are gone; return those that are new or have changed."""
+        asked = "SELECT path, size, changed FROM files WHERE root = ?"
+        known = {path: (size, changed) for path, size, changed in self.db.execute(asked, (scan.root,))}
+        if scan.inside:
+            known = {path: stamp for path, stamp in known.items() if path.startswith(scan.inside)}
+        if scan.is_missing and known:
+            self.notes.append(f"{scan.folder}: not found, or empty; its {len(known):,} photos are kept")
+            self.counts["unchanged"] += len(known)
+            return []
+        hidden = tuple(f"{os.path.relpath(place, scan.folder)}/" for place, _ in scan.unreadable)
+        gone = [path for path in known.keys() - scan.stamps.keys() if not path.startswith(hidden)]
+        with self.transaction():
+            asked = "DELETE FROM files WHERE root = ? AND path = CAST(? AS TEXT)"
+            self.db.executemany(asked, ((scan.root, as_text(path)) for path in gone))
+        self.counts["deleted"] += len(gone)
+        work = [
+            File(scan.root, path, os.path.join(scan.folder, *path.split("/")), stamp)  # noqa: PTH118
+            for path, stamp in sorted(scan.stamps.items())
+            if known.get(path) != stamp
+        ]
+        self.counts["unchanged"] += len(scan.stamps) - len(work)
+        return work
+
+    def describe(
+        self,
+        work: Sequence[File],
+        describe: Callable[[Iterable[File]], Generator[Described, None, None]],
+        progress: Progress | None,
+    ) -> None:
+        """Describe files and commit them block by block."""
+        report = progress or (lambda done, total, skipped: None)
+        block: list[Described] = []
+        skipped, committed = 0, time.monotonic()
+        report(0, len(work), 0)
+        try:
+            with closing(describe(work)) as outcomes:
+                for done, found in enumerate(outcomes, start=1):
+                    block.append(found)
+                    skipped += found.problem is not None
+                    if len(block) >= _BLOCK or time.monotonic() - committed > _SECONDS:
+                        full, block = block, []
+                        self.commit(full)
+                        committed = time.monotonic()
+                    report(done, len(work), skipped)
+        finally:  # finished photos are kept, whatever the reason for stopping
+            self.commit(block)
+
+    def commit(self, block: Sequence[Described]) -> None:
+        """Write the rows of new images, then their thumbnails, then make them visible."""
+        fresh: dict[bytes, Described] = {}
+        for found in block:
+            if found.digest is not None and found.features is not None and self._image(found.digest) is None:
+                fresh.setdefault(found.digest, found)
+        for name, width in self.widths.items():
+            if fresh:
+                data = b"".join(getattr(found, name).tobytes() for found in fresh.values())
+                _write_at(self._rows_file(name), self.n_rows * width, data)
+        if fresh:
+            pictures = ((digest, found.thumbnail) for digest, found in fresh.items())
+            self.thumbnails.execute("BEGIN IMMEDIATE")
+            self.thumbnails.executemany("INSERT OR REPLACE INTO thumbnails VALUES (?, ?)", pictures)
+            self.thumbnails.execute("COMMIT")
+        counts: Counter[str] = Counter()
+        with self.transaction():
+            asked = "INSERT INTO images (digest, row, width, height, taken, note) VALUES (?, ?, ?, ?, ?, ?)"
+            rows = (
+                (digest, self.n_rows + i, *(found.facts or ())) for i, (digest, found) in enumerate(fresh.items())
+            )
+            self.db.executemany(asked, rows)
+            for found in block:
+                counts[self._record(found)] += 1
+            self.db.execute("UPDATE settings SET value = ? WHERE key = 'n_rows'", (self.n_rows + len(fresh),))
+        self.n_rows += len(fresh)
+        self.counts += counts
+        self.counts["deleted"] -= counts["moved"]
+
+    def _image(self, digest: bytes) -> int | None:
+        found = self.db.execute("SELECT id FROM images WHERE digest = ?", (digest,)).fetchone()
+        return None if found is None else int(found[0])
+
+    def _record(self, found: Described) -> str:
+        """Write what was found in a file; returns whether it is new, changed, moved, unchanged or unreadable."""
+        file, key = found.file, (found.file.root, as_text(found.file.path))
+        image = None if found.digest is None else self._image(found.digest)
+        asked = "SELECT image FROM files WHERE root = ? AND path = CAST(? AS TEXT)"
+        before = self.db.execute(asked, key).fetchone()
+        if found.problem is not None:
+            kind = "skipped"
+        elif before is not None:
+            kind = "unchanged" if before[0] == image else "changed"
+        else:
+            is_known = found.features is None
+            held = self.db.execute("SELECT 1 FROM files WHERE image = ? LIMIT 1", (image,)).fetchone()
+            kind = "moved" if is_known and held is None else "new"
+        is_final = found.problem is None or "pip install" not in found.problem  # else it is tried again
+        asked = "INSERT OR REPLACE INTO files (root, path, size, changed, image, problem)"
+        values = (*key, *(file.stamp if is_final else (-1, 0)), image, found.problem)
+        self.db.execute(f"{asked} VALUES (?, CAST(? AS TEXT), ?, ?, ?, ?)", values)
+        return kind
+
+    def drop_orphans(self) -> None:
+        """Forget images that no file holds any more; write the files of the rows anew if many are dead."""
+        orphans = self.db.execute(
+            "SELECT id, row, digest FROM images WHERE NOT EXISTS (SELECT 1 FROM files WHERE image = images.id)"
+        ).fetchall()
+        with self.transaction():
+            self.db.executemany("DELETE FROM images WHERE id = ?", ((key,) for key, _, _ in orphans))
+            self.db.executemany("INSERT INTO dead_rows VALUES (?)", ((row,) for _, row, _ in orphans))
+        if orphans:
+            self.thumbnails.executemany("DELETE FROM thumbnails WHERE digest = ?", ((d,) for _, _, d in orphans))
+        (n_dead,) = self.db.execute("SELECT count(*) FROM dead_rows").fetchone()
+        if n_dead > max(_FEW, _MOST_DEAD * self.n_rows):
+            self.compact()
+
+    def compact(self) -> None:
+        """Copy the living rows to new files, then switch to these."""
+        import numpy as np
+
+        old, new = self.generation, self.generation + 1
+        living = self.db.execute("SELECT row, id FROM images ORDER BY row").fetchall()
+        rows = np.array([row for row, _ in living], dtype=np.intp)
+        for name, width in self.widths.items():
+            stored = np.memmap(self._rows_file(name), dtype=np.uint8, mode="r", shape=(self.n_rows, width))
+            self._rows_file(name, new).unlink(missing_ok=True)
+            for start in range(0, len(rows), 4096):
+                _write_at(self._rows_file(name, new), start * width, stored[rows[start : start + 4096]].tobytes())
+        with self.transaction():
+            places = ((row, key) for row, (_, key) in enumerate(living))
+            self.db.executemany("UPDATE images SET row = ? WHERE id = ?", places)
+            self.db.execute("DELETE FROM dead_rows")
+            facts = ((new, "generation"), (len(living), "n_rows"))
+            self.db.executemany("UPDATE settings SET value = ? WHERE key = ?", facts)
+        self.generation, self.n_rows = new, len(living)
+        for name in self.widths:
+            with suppress(OSError):  # a reader on Windows has it open: the next run removes it
+                self._rows_file(name, old).unlink()
+
+    def report(self, scans: Sequence[_Scan]) -> IndexReport:
+        """Sum up what was done and what was found."""
+        others: Counter[str] = Counter()
+        problems: list[Problem] = []
+        roots = self.library.roots(self.db)
+        for scan in scans:
+            others += scan.others
+            problems += scan.unreadable
+        for root, path, problem in self.db.execute(
+            "SELECT root, path, problem FROM files WHERE problem IS NOT NULL"
+        ):
+            problems.append(Problem(str(roots[root] / path), problem))
+        asked = "SELECT root, path, note FROM files JOIN images ON images.id = image WHERE note IS NOT NULL"
+        notes = [f"{roots[root] / path}: {note}" for root, path, note in self.db.execute(asked)]
+        (n_photos,) = self.db.execute("SELECT count(*) FROM files WHERE image IS NOT NULL").fetchone()
+        names = ("new", "changed", "moved", "deleted", "unchanged")
+        counts = {name: self.counts[name] for name in names}
+        return IndexReport(n_photos, **counts, problems=tuple(problems), others=dict(others.most_common()),
+                           notes=(*self.notes, *notes))  # fmt: skip
+
+
+def describe_in_threads(
+    files: Iterable[File], backbone: Backbone, known: set[bytes], jobs: int | None = None
+) -> Generator[Described, None, None]:
+    """Describe files in threads, in their order."""
+    return in_threads(partial(describe_file, backbone=backbone, known=known), files, jobs)
+
+
+def describe_file(file: File, backbone: Backbone, known: set[bytes]) -> Described:
+    """Read and describe one file, unless its content is known."""
+    try:
+        with open(file.place, "rb") as content:  # noqa: PTH123
+            digest = hashlib.file_digest(content, "sha256").digest()
+        if digest in known:
+            return Described(file, digest)
+        with open_image(file.place, REDUCED * shorter_side(backbone.preprocessing)) as opened:
+            row = prepare(opened.pixels, backbone.preprocessing)
+            jpeg = io.BytesIO()
+            opened.pixels.thumbnail((THUMBNAIL, THUMBNAIL))
+            opened.pixels.save(jpeg, "JPEG", quality=80)
+            facts = (*opened.size, opened.taken, opened.note)
+    except UnreadableImage as error:
+        return Described(file, problem=error.reason)
+    except OSError as error:
+        return Described(file, problem=error.strerror or str(error))
+    features, logits = backbone.describe(row[None])
+    classes = None if logits is None else encode_rows(logits)
+    return Described(file, digest, None, encode_rows(features), classes, facts, jpeg.getvalue())
+
+
+def _write_at(path: Path, offset: int, data: bytes) -> None:
+    """Write bytes to a file and wait until they are on disk."""
+    with path.open("r+b" if path.exists() else "wb") as file:
+        file.seek(offset)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
