@@ -307,6 +307,8 @@ class _Writer:
 
     def commit(self, block: Sequence[Described]) -> None:
         """Write the rows of new images, then their thumbnails, then make them visible."""
+        if not block:
+            return
         fresh: dict[bytes, Described] = {}
         for found in block:
             if found.digest is not None and found.features is not None and self._image(found.digest) is None:
@@ -332,7 +334,7 @@ class _Writer:
             self.db.execute("UPDATE settings SET value = ? WHERE key = 'n_rows'", (self.n_rows + len(fresh),))
         self.n_rows += len(fresh)
         self.counts += counts
-        self.counts["deleted"] -= counts["moved"]
+        self.counts["deleted"] = max(0, self.counts["deleted"] - counts["moved"])
 
     def _image(self, digest: bytes) -> int | None:
         found = self.db.execute("SELECT id FROM images WHERE digest = ?", (digest,)).fetchone()
@@ -430,7 +432,7 @@ def describe_file(file: File, backbone: Backbone, known: set[bytes]) -> Describe
             digest = hashlib.file_digest(content, "sha256").digest()
         if digest in known:
             return Described(file, digest)
-        with open_image(file.place, REDUCED * shorter_side(backbone.preprocessing)) as opened:
+        with open_image(file.place, max(REDUCED * shorter_side(backbone.preprocessing), 2 * THUMBNAIL)) as opened:
             row = prepare(opened.pixels, backbone.preprocessing)
             jpeg = io.BytesIO()
             opened.pixels.thumbnail((THUMBNAIL, THUMBNAIL))
