@@ -198,9 +198,9 @@ def test_a_library_of_another_format_or_with_missing_files_is_refused(library, t
     (tmp_path / "full" / "letter.txt").touch()
     with pytest.raises(OSError, match="holds other files"):
         PhotoLibrary.open(tmp_path / "full", create=True, backbone=BlockMeans())
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "library.sqlite").write_bytes(b"no database" * 999)
     with pytest.raises(OSError, match=r"^library: "):
-        (tmp_path / "bad").mkdir()
-        (tmp_path / "bad" / "library.sqlite").write_bytes(b"no database" * 999)
         PhotoLibrary.open(tmp_path / "bad")
 
 
@@ -256,7 +256,7 @@ def test_photos_are_found_by_date_and_folder(colours):
     assert found(colours, "red", top=2) == ["red", "yellow"]
     with pytest.warns(UserWarning, match="1 photo without a date"):
         assert found(colours, "red", since="2020", until="2021-05-01") == ["red", "green"]
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="without a date"):
         assert found(colours, "red", since="2021-06") == ["blue"]
     photos = colours[0].path.parent / "photos"
     assert found(colours, "red", folder=photos / "green") == ["green"]

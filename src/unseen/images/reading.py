@@ -283,8 +283,8 @@ def _open_raw(path: str | Path) -> tuple[Image.Image, tuple[int, int], str | Non
     with rawpy.imread(os.fspath(path)) as raw:
         width, height, flip = raw.sizes.width, raw.sizes.height, raw.sizes.flip
         turned = (height, width) if flip in (5, 6) else (width, height)
-        seconds = raw.other.timestamp
-        taken = datetime.fromtimestamp(seconds).strftime(_DATE) if seconds else None
+        date = raw.other.timestamp
+        taken = date.strftime(_DATE) if date is not None and date.year > 1970 else None  # 1970: no date
         with suppress(rawpy.LibRawError, NotImplementedError):
             thumb = raw.extract_thumb()
             is_jpeg = thumb.format == rawpy.ThumbFormat.JPEG
@@ -309,9 +309,14 @@ def _decode_truncated(path: str | Path, shorter: int | None) -> tuple[Image.Imag
     """JPEG file that ends too early, and what is missing."""
     from PIL import Image
 
-    image = Image.open(BytesIO(Path(path).read_bytes() + b"\xff\xd9"), formats=["JPEG"])  # with an end marker
-    _reduce(image, shorter)
-    image.load()
+    content = Path(path).read_bytes()
+    # Closed by an end marker; where the head of a scan is cut off, before its tables, or before the scan itself.
+    for end in (len(content), content.rfind(b"\xff\xc4"), content.rfind(b"\xff\xda")):
+        image = Image.open(BytesIO(content[:end] + b"\xff\xd9"), formats=["JPEG"])
+        _reduce(image, shorter)
+        with suppress(OSError):
+            image.load()
+            break
     pixels = np.asarray(image)
     differ = np.flatnonzero((pixels != pixels[-1, -1]).reshape(len(pixels), -1).any(axis=1))
     missing = 1.0 - (int(differ[-1]) + 1 if len(differ) else 0) / len(pixels)
