@@ -15,7 +15,7 @@ from tests.images.pictures import BlockMeans, fill, picture
 
 from unseen.photos import index
 from unseen.photos.library import PhotoLibrary
-from unseen.photos.query import decode_rows
+from unseen.photos.storage import decode_rows
 
 index._BLOCK, index._FEW = 4, 2  # several commits, and new files for the rows
 

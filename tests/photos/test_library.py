@@ -17,7 +17,8 @@ from tests.photos.world import paint, world
 from unseen import PhotoLibrary, PhotoTagger
 from unseen.files import locked
 from unseen.photos import index as indexing
-from unseen.photos.query import decode_rows, encode_rows, linear_scores
+from unseen.photos.query import linear_scores
+from unseen.photos.storage import decode_rows, encode_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
@@ -190,7 +191,7 @@ def test_a_library_of_another_format_or_with_missing_files_is_refused(library, t
     with sqlite3.connect(library.path / "library.sqlite") as db:
         db.execute("PRAGMA user_version = 1")
     (library.path / "features.1.bin").unlink()
-    with pytest.raises(OSError, match=r"^library: files are missing"):
+    with pytest.raises(OSError, match=r"^library: files .* are missing"):
         len(library)
     with pytest.raises(FileNotFoundError, match=r"^library: .*unseen index"):
         PhotoLibrary.open(tmp_path / "nowhere")
@@ -216,7 +217,7 @@ def test_facts_and_thumbnails_are_those_of_the_file(library, photos):
     assert (photo.width, photo.height, photo.taken) == (300, 400, "2021-07-03 10:20:30")
     (tmp := photos.parent / "thumbnail.jpg").write_bytes(library.thumbnail(photo))
     with Image.open(tmp) as thumbnail:
-        assert thumbnail.size == (180, 240)
+        assert thumbnail.size == (150, 200)
         assert not thumbnail.getexif()
 
 

@@ -10,7 +10,7 @@ from unseen import __version__
 from unseen.cli.data import data_app
 from unseen.cli.experiments import demo, reproduce
 from unseen.cli.labels import labels
-from unseen.cli.library import index, search
+from unseen.cli.library import duplicates, index, search
 from unseen.cli.photos import evaluate, explain, features, fit, tag
 from unseen.cli.terminal import make_output_safe
 
@@ -20,7 +20,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, tag, index, search, explain, features, fit, evaluate, labels, reproduce):
+for command in (demo, tag, index, search, duplicates, explain, features, fit, evaluate, labels, reproduce):
     app.command()(command)
 app.add_typer(data_app, name="data")
 

@@ -9,13 +9,15 @@ import sys
 import tempfile
 import time
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 from typer import Argument, Option
 
+from unseen.cli.labels import read_words
 from unseen.cli.terminal import (
     check_output,
     one_line_errors,
@@ -28,7 +30,9 @@ from unseen.cli.terminal import (
 
 if TYPE_CHECKING:
     from unseen.photos.index import IndexReport
-    from unseen.photos.library import Hit, Photo, PhotoLibrary
+    from unseen.photos.library import Hit, PhotoLibrary
+    from unseen.photos.storage import Photo
+    from unseen.photos.tagger import PhotoTags
 
 _Library = Annotated[
     Path | None,
@@ -120,6 +124,55 @@ def search(
             cards = [(hit.photo, _figures(hit)) for hit in hits]
             title = " ".join(words) if like is None else f"Like {like.name}"
             _show_page(opened, printable(title), [("", cards)], output, show)
+
+
+def duplicates(
+    library: _Library = None,
+    cosine: Annotated[float, Option(min=0.0, max=1.0, help="Least cosine of the features of two photos.")] = 0.8,
+    as_json: Annotated[
+        bool, Option("--json", help="Print one JSON array of paths per line, one per group.")
+    ] = False,
+    output: _Page = None,
+    show: _Open = False,
+) -> None:
+    """Find photos of the library that are the same or nearly: scaled, saved again, a little cropped."""
+    with one_line_errors("duplicates"):
+        check_output(output)
+        from unseen.photos.library import PhotoLibrary
+
+        opened = PhotoLibrary.open(library)
+        with show_progress(Console(stderr=True)) as reporter:
+            groups = opened.duplicates(cosine, progress=reporter.stage("comparing photos"))
+        for number, group in enumerate(groups, start=1):
+            if as_json:
+                typer.echo(json.dumps([photo.path for photo in group]))
+                continue
+            say(f"{number}: {len(group)} photos", "bold")
+            for photo in group:
+                say(f"  {photo.width:>5} x {photo.height:<5} {photo.path}")
+        if not groups and not as_json:
+            say("No two photos are nearly the same.")
+        if output is not None or show:
+            cards = [(f"{len(group)} photos", [(photo, _size(photo)) for photo in group]) for group in groups]
+            _show_page(opened, "Duplicates", cards, output, show)
+
+
+def tags_of_library(library: Path | None, words: list[str], model: str | None, top: int) -> Iterator[PhotoTags]:
+    """Tags of all photos of a library, for `unseen tag -L`: words, or a file with a vocabulary."""
+    from unseen.labels.names import Vocabulary
+    from unseen.photos.library import PhotoLibrary
+    from unseen.photos.tagger import PhotoTagger
+
+    opened = PhotoLibrary.open(library)
+    if len(words) == 1 and Path(words[0]).is_file():
+        given: Any = Vocabulary.read(words[0])
+    else:
+        given = read_words(words, "--words") if words else "everyday"
+    return opened.tags(given, top, model=PhotoTagger.load(model))
+
+
+def _size(photo: Photo) -> str:
+    return f"{photo.width} x {photo.height}"
 
 
 def _print_index(made: IndexReport, library: PhotoLibrary, seconds: float, verbose: bool) -> None:

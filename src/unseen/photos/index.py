@@ -12,24 +12,24 @@ import io
 import os
 import sqlite3
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
-from unseen.files import locked
 from unseen.images.backbones import Backbone, open_backbone
 from unseen.images.features import REDUCED, in_threads
 from unseen.images.preprocessing import prepare, shorter_side
 from unseen.images.reading import IMAGE_SUFFIXES, Problem, UnreadableImage, open_image
-from unseen.photos.library import PhotoLibrary, as_text, connect_to_write
-from unseen.photos.query import HEAD, Rows, encode_rows
+from unseen.photos import storage
+from unseen.photos.library import PhotoLibrary
+from unseen.photos.storage import Rows
 from unseen.validation import check_count
 
-THUMBNAIL = 240  # pixels of the longer side
+THUMBNAIL = 320  # pixels of the longer side, at most; photos are reduced by a whole number
 _BLOCK, _SECONDS = 128, 5.0  # photos and seconds between two commits: the most that a killed run repeats
 _MOST_DEAD = 0.25  # share of the rows; above it the files of the rows are written anew
 _FEW = 1000  # dead rows that never matter
@@ -114,9 +114,11 @@ def index_folders(
     for folder in given:
         if not folder.is_dir():
             raise ValueError(f"folders: there is no folder {str(folder)!r}. Pass folders of photos.")
-    with _sole_writer(library, wait) as (db, thumbnails):
+    with storage.connect_alone(library.path, wait=wait) as (db, thumbnails):
         writer = _Writer(library, db, thumbnails)
-        scans = [_scan(*place, library.path) for place in writer.places(given)]
+        with writer.transaction():
+            places = storage.add_roots(db, library.path, given)
+        scans = [_scan(*place, library.path) for place in places]
         work: list[File] = []
         for scan in scans:
             work += writer.compare(scan)
@@ -132,21 +134,6 @@ def index_folders(
             writer.describe(work, lambda files: describe(files, backbone, known), progress)
         writer.drop_orphans()
         return writer.report(scans)
-
-
-@contextmanager
-def _sole_writer(library: PhotoLibrary, wait: bool) -> Iterator[tuple[sqlite3.Connection, sqlite3.Connection]]:
-    lock = library.path / ".lock"
-    if wait:
-        try:
-            with locked(lock, wait=False):
-                pass
-        except OSError:
-            warnings.warn("library: another process is writing to it; waiting for it to end.", stacklevel=4)
-    with locked(lock, wait=wait, argument="library"):
-        db, thumbnails = connect_to_write(library.path)
-        with closing(db), closing(thumbnails):
-            yield db, thumbnails
 
 
 class _Scan(NamedTuple):
@@ -199,7 +186,9 @@ class _Writer:
         self.notes: list[str] = []
         facts = dict(db.execute("SELECT key, value FROM settings"))
         self.generation, self.n_rows = facts["generation"], facts["n_rows"]
-        self.widths = {name: HEAD + facts[f"n_{name}"] for name in ("features", "classes") if facts[f"n_{name}"]}
+        self.widths = {
+            name: storage.HEAD + facts[f"n_{name}"] for name in ("features", "classes") if facts[f"n_{name}"]
+        }
         for file in library.path.glob("*.bin"):  # of a run that was killed while it wrote the files anew
             if file.name not in (self._rows_file(name).name for name in self.widths):
                 file.unlink()
@@ -218,45 +207,6 @@ class _Writer:
             raise
         self.db.execute("COMMIT")
 
-    def places(self, folders: Sequence[Path]) -> list[tuple[int, Path, str]]:
-        """Folders of the library to scan, each with the part of it that was asked for; new ones are added."""
-        with self.transaction():
-            for key, place in self.library.roots(self.db).items():  # where they are now
-                self._set_root(key, place)
-            chosen: dict[tuple[int, str], Path] = {}
-            for folder in folders:
-                roots = self.library.roots(self.db)
-                outer = next(
-                    (key for key, root in roots.items() if root == folder or root in folder.parents), None
-                )
-                if outer is None:
-                    self.db.execute("INSERT INTO roots (path) VALUES (CAST(? AS TEXT))", (as_text(str(folder)),))
-                    (outer,) = self.db.execute("SELECT last_insert_rowid()").fetchone()
-                    self._set_root(outer, folder)
-                    for key, root in roots.items():
-                        if folder in root.parents:  # the new one holds an old one
-                            self._merge_root(key, outer, root.relative_to(folder).as_posix())
-                            chosen = {place: at for place, at in chosen.items() if place[0] != key}
-                    roots[outer] = folder
-                inside = folder.relative_to(roots[outer]).as_posix()
-                chosen[outer, "" if inside == "." else f"{inside}/"] = roots[outer]
-            if not folders:
-                chosen = {(key, ""): root for key, root in self.library.roots(self.db).items()}
-        return [(key, root, inside) for (key, inside), root in chosen.items()]
-
-    def _set_root(self, key: int, place: Path) -> None:
-        try:
-            beside = as_text(os.path.relpath(place, self.library.path))
-        except ValueError:  # on another drive
-            beside = None
-        asked = "UPDATE roots SET path = CAST(? AS TEXT), beside = CAST(? AS TEXT) WHERE id = ?"
-        self.db.execute(asked, (as_text(str(place)), beside, key))
-
-    def _merge_root(self, key: int, outer: int, prefix: str) -> None:
-        asked = "UPDATE files SET root = ?, path = CAST(? AS TEXT) || path WHERE root = ?"
-        self.db.execute(asked, (outer, as_text(f"{prefix}/"), key))
-        self.db.execute("DELETE FROM roots WHERE id = ?", (key,))
-
     def compare(self, scan: _Scan) -> list[File]:
         """Forget the files that are gone; return those that are new or have changed."""
         asked = "SELECT path, size, changed FROM files WHERE root = ?"
@@ -271,7 +221,7 @@ class _Writer:
         gone = [path for path in known.keys() - scan.stamps.keys() if not path.startswith(hidden)]
         with self.transaction():
             asked = "DELETE FROM files WHERE root = ? AND path = CAST(? AS TEXT)"
-            self.db.executemany(asked, ((scan.root, as_text(path)) for path in gone))
+            self.db.executemany(asked, ((scan.root, storage.as_text(path)) for path in gone))
         self.counts["deleted"] += len(gone)
         work = [
             File(scan.root, path, os.path.join(scan.folder, *path.split("/")), stamp)  # noqa: PTH118
@@ -316,7 +266,7 @@ class _Writer:
         for name, width in self.widths.items():
             if fresh:
                 data = b"".join(getattr(found, name).tobytes() for found in fresh.values())
-                _write_at(self._rows_file(name), self.n_rows * width, data)
+                storage.write_at(self._rows_file(name), self.n_rows * width, data)
         if fresh:
             pictures = ((digest, found.thumbnail) for digest, found in fresh.items())
             self.thumbnails.execute("BEGIN IMMEDIATE")
@@ -342,7 +292,7 @@ class _Writer:
 
     def _record(self, found: Described) -> str:
         """Write what was found in a file; returns whether it is new, changed, moved, unchanged or unreadable."""
-        file, key = found.file, (found.file.root, as_text(found.file.path))
+        file, key = found.file, (found.file.root, storage.as_text(found.file.path))
         image = None if found.digest is None else self._image(found.digest)
         asked = "SELECT image FROM files WHERE root = ? AND path = CAST(? AS TEXT)"
         before = self.db.execute(asked, key).fetchone()
@@ -385,7 +335,9 @@ class _Writer:
             stored = np.memmap(self._rows_file(name), dtype=np.uint8, mode="r", shape=(self.n_rows, width))
             self._rows_file(name, new).unlink(missing_ok=True)
             for start in range(0, len(rows), 4096):
-                _write_at(self._rows_file(name, new), start * width, stored[rows[start : start + 4096]].tobytes())
+                storage.write_at(
+                    self._rows_file(name, new), start * width, stored[rows[start : start + 4096]].tobytes()
+                )
         with self.transaction():
             places = ((row, key) for row, (_, key) in enumerate(living))
             self.db.executemany("UPDATE images SET row = ? WHERE id = ?", places)
@@ -401,7 +353,7 @@ class _Writer:
         """Sum up what was done and what was found."""
         others: Counter[str] = Counter()
         problems: list[Problem] = []
-        roots = self.library.roots(self.db)
+        roots = storage.locate_roots(self.db, self.library.path)
         for scan in scans:
             others += scan.others
             problems += scan.unreadable
@@ -435,22 +387,13 @@ def describe_file(file: File, backbone: Backbone, known: set[bytes]) -> Describe
         with open_image(file.place, max(REDUCED * shorter_side(backbone.preprocessing), 2 * THUMBNAIL)) as opened:
             row = prepare(opened.pixels, backbone.preprocessing)
             jpeg = io.BytesIO()
-            opened.pixels.thumbnail((THUMBNAIL, THUMBNAIL))
-            opened.pixels.save(jpeg, "JPEG", quality=80)
+            small = opened.pixels.reduce(ceil(max(opened.pixels.size) / THUMBNAIL))
+            small.save(jpeg, "JPEG", quality=80)
             facts = (*opened.size, opened.taken, opened.note)
     except UnreadableImage as error:
         return Described(file, problem=error.reason)
     except OSError as error:
         return Described(file, problem=error.strerror or str(error))
     features, logits = backbone.describe(row[None])
-    classes = None if logits is None else encode_rows(logits)
-    return Described(file, digest, None, encode_rows(features), classes, facts, jpeg.getvalue())
-
-
-def _write_at(path: Path, offset: int, data: bytes) -> None:
-    """Write bytes to a file and wait until they are on disk."""
-    with path.open("r+b" if path.exists() else "wb") as file:
-        file.seek(offset)
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    classes = None if logits is None else storage.encode_rows(logits)
+    return Described(file, digest, None, storage.encode_rows(features), classes, facts, jpeg.getvalue())

@@ -1,62 +1,34 @@
-"""Stored features, one byte per number, and the questions asked of them: words, photos that look alike.
-
-A row holds three float32 numbers (``step``, ``low`` and the length of the row) and one code per column:
-``x = low + step * code``. Products with a few columns are computed on the codes as they are stored.
-"""
+"""Questions asked of stored photos: words, combinations of words, photos that look alike."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sqlite3
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from unseen.images.features import describe_each
 from unseen.labels.names import label_key
+from unseen.photos.storage import HEAD, Rows, Snapshot, decode_rows
 
 if TYPE_CHECKING:
     from unseen.photos.tagger import PhotoTagger
 
-HEAD = 12  # bytes before the codes of a row
-MOST_COLUMNS = 16  # products with more columns are faster on decoded rows
-BLOCK = 4096  # rows decoded at a time
-GATHERED = 65536  # rows copied at a time where few are wanted
-Rows = NDArray[np.uint8]  # (n, HEAD + n_columns)
+BLOCK = 2048  # rows decoded at a time
+MOST_MULTIPLIED = 2**18  # rows copied at a time where only some are wanted
+CANDIDATES = 500  # photos, at least, whose probabilities are computed where scores are linear
 Floats = NDArray[Any]  # float32 or float64
 
 
-def encode_rows(values: NDArray[Any]) -> Rows:
-    """Rows of numbers as they are stored: 255 equal steps from the smallest to the largest of each row."""
-    values = np.asarray(values, dtype=np.float32)
-    low = values.min(axis=1, keepdims=True)
-    step = (values.max(axis=1, keepdims=True) - low) / np.float32(255.0)
-    codes = np.rint((values - low) / np.where(step > 0.0, step, np.float32(1.0)))
-    lengths = np.linalg.norm(low + step * codes, axis=1, keepdims=True)
-    head = np.hstack([step, low, np.where(lengths > 0.0, lengths, 1.0)]).astype("<f4")
-    return np.hstack([head.view(np.uint8), codes.astype(np.uint8)])
-
-
-def decode_rows(rows: Rows) -> Floats:
-    """Numbers of stored rows."""
-    head = np.ascontiguousarray(rows[:, :HEAD]).view("<f4")
-    values = rows[:, HEAD:].astype(np.float32)
-    values *= head[:, :1]
-    values += head[:, 1:2]
-    return values
-
-
-def map_rows(path: Path, n_rows: int, n_columns: int) -> Rows:
-    """Map the rows of a file into memory; a file that is still growing may be longer."""
-    if not n_rows:
-        return np.empty((0, HEAD + n_columns), dtype=np.uint8)
-    return np.asarray(np.memmap(path, dtype=np.uint8, mode="r", shape=(n_rows, HEAD + n_columns)))
-
-
-def linear_scores(rows: Rows, weights: NDArray[Any], *, unit: bool) -> Floats:
+def linear_scores(rows: Rows, weights: Floats, *, unit: bool) -> NDArray[np.float32]:
     """Products of stored rows, with ``unit`` scaled to length 1, and columns of shape (n_columns, k)."""
     columns = np.ascontiguousarray(weights.T, dtype=np.float32)
     scores = np.empty((len(rows), len(columns)), dtype=np.float32)
@@ -78,54 +50,69 @@ def _multiply(rows: Any, columns: Any, sums: Any, unit: Any, scores: Any) -> Non
             scores[i, k] = score / length if unit else score
 
 
-class Query(Protocol):
-    """What is asked of every photo: one column of scores, and of probabilities, per word.
+class Linear(NamedTuple):
+    """Scores ``x @ weights + offsets``, x being of length 1 with ``unit``."""
 
-    A query that is ``linear`` in the features has a `Linear` form, which is used instead of ``columns``.
+    weights: Floats  # (n_features, n_words)
+    offsets: Floats
+    unit: bool
+
+    def of_rows(self, rows: Rows) -> Floats:
+        """Scores of stored rows."""
+        return linear_scores(rows, self.weights, unit=self.unit) + self.offsets.astype(np.float32)
+
+
+class Query(Protocol):
+    """Words asked of photos: one column of scores and, if the model has them, of probabilities per word.
+
+    Where the scores are linear in the features, ``linear`` gives them: all photos are then multiplied as they are
+    stored, and ``columns`` is called for the best ones only.
     """
 
     @property
     def needs_classes(self) -> bool:
-        """Whether the scores of the backbone's classes are needed."""
+        """Whether ``columns`` needs the scores of the backbone's classes."""
+
+    @property
+    def linear(self) -> Linear | None:
+        """The scores as a product with the features."""
 
     def columns(self, features: Floats, classes: Floats | None) -> tuple[Floats, Floats | None]:
         """Scores and probabilities of a block of photos."""
 
 
-@dataclass(frozen=True)
-class Linear:
-    """A query with the scores ``x @ weights + offsets``, x being of length 1 with ``unit``."""
-
-    weights: NDArray[Any]
-    offsets: NDArray[Any]
-    unit: bool
-    probabilities: Callable[[Floats], Floats] | None = None
-    needs_classes: bool = False
-
-    def columns(self, features: Floats, classes: Floats | None = None) -> tuple[Floats, Floats | None]:
-        """Scores and probabilities of a block of photos."""
-        scores = features @ self.weights.astype(np.float32)
-        if self.unit:
-            scores /= np.maximum(np.linalg.norm(features, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-        return self.finish(scores)
-
-    def finish(self, products: Floats) -> tuple[Floats, Floats | None]:
-        """Scores and probabilities from the products with the weights."""
-        scores = products + self.offsets.astype(np.float32)
-        return scores, None if self.probabilities is None else self.probabilities(scores)
-
-
 class TaggerQuery:
-    """Words asked of a model: its own scores, block by block."""
+    """Words asked of a model; ``names`` are those of the columns."""
 
-    def __init__(self, model: PhotoTagger, words: Sequence[str]) -> None:
-        self.tagger, self._columns = model.tagger, model.columns
-        self.vectors = model.label_vectors(words)
+    linear: Linear | None = None
+
+    def __init__(self, model: PhotoTagger, words: Any) -> None:
+        self.tagger, self.vectors = model.tagger, model.label_vectors(words)
+        self.names = tuple(self.vectors)
         self.needs_classes = model.tagger.n_features_in_ != model.backbone.n_features
 
     def columns(self, features: Floats, classes: Floats | None) -> tuple[Floats, Floats | None]:
         """Scores and probabilities of a block of photos."""
-        return self.tagger.decision_function(self._columns(features, classes), self.vectors), None
+        X = features if classes is None or not self.needs_classes else np.hstack([features, classes])
+        return self.tagger.decision_function(X, self.vectors), None
+
+
+class Likeness:
+    """A photo asked of others: the cosine of the features."""
+
+    needs_classes = False
+
+    def __init__(self, photo: str | Path, model: PhotoTagger) -> None:
+        ((path, outputs, problem),) = describe_each([str(photo)], model.backbone, jobs=1)
+        if outputs is None:
+            raise ValueError(f"like: {path!r} cannot be read: {problem}. Pass an image file.")
+        direction = outputs.features.T / (np.linalg.norm(outputs.features) or 1.0)
+        self.linear = Linear(direction, np.zeros(1), unit=True)
+
+    def columns(self, features: Floats, classes: Floats | None) -> tuple[Floats, Floats | None]:
+        """Cosines of a block of photos."""
+        lengths = np.linalg.norm(features, axis=1, keepdims=True)
+        return features @ self.linear.weights / np.where(lengths > 0.0, lengths, 1.0), None
 
 
 class Best(NamedTuple):
@@ -146,55 +133,33 @@ class Expression:
     none_of: tuple[int, ...] = ()
 
     @classmethod
-    def of(
+    def of_words(
         cls, model: PhotoTagger, any_of: Sequence[str], all_of: Sequence[str] = (), none_of: Sequence[str] = ()
     ) -> Expression:
         """Expression of words; spellings of one word are one column."""
-        place: dict[str, int] = {}
-        names: list[str] = []
+        names: dict[str, str] = {}
         for name in (*any_of, *all_of, *none_of):
-            if label_key(name) not in place:
-                place[label_key(name)] = len(names)
-                names.append(name)
-        parts = (
-            tuple(dict.fromkeys(place[label_key(name)] for name in part)) for part in (any_of, all_of, none_of)
-        )
-        return cls(TaggerQuery(model, names), *parts)
+            names.setdefault(label_key(name), name)
+        place = {key: i for i, key in enumerate(names)}
+        groups = ([place[label_key(name)] for name in group] for group in (any_of, all_of, none_of))
+        return cls(TaggerQuery(model, list(names.values())), *(tuple(dict.fromkeys(group)) for group in groups))
 
-    @classmethod
-    def like(cls, photo: str | Path, model: PhotoTagger) -> Expression:
-        """Cosine of the features with those of a photo."""
-        ((path, outputs, problem),) = describe_each([str(photo)], model.backbone, jobs=1)
-        if outputs is None:
-            raise ValueError(f"like: {path!r} cannot be read: {problem}. Pass an image file.")
-        features = outputs.features.T
-        return cls(Linear(features / (np.linalg.norm(features) or 1.0), np.zeros(1), unit=True))
+    @property
+    def is_single(self) -> bool:
+        """Whether it is a single word."""
+        return len(self.any_of) == 1 and not self.all_of and not self.none_of
 
-    def values(self, features: Rows, classes: Rows | None) -> tuple[Floats, Floats | None]:
-        """Score and probability of each stored row."""
-        scores, p = score_rows(self.query, features, classes)
-        if len(self.any_of) == 1 and not self.all_of and not self.none_of:
+    def combine(self, scores: Floats, p: Floats | None) -> tuple[Floats, Floats | None]:
+        """Value and probability of each photo; several words have their probability as value."""
+        if self.is_single:
             return scores[:, self.any_of[0]], None if p is None else p[:, self.any_of[0]]
         if p is None:
             raise ValueError(
-                "all_of, any_of, none_of: this model gives scores only, no probabilities. Ask one word."
+                "any_of, all_of, none_of: this model gives scores, not probabilities. Ask for one word at a time."
             )
         value = 1.0 - np.prod(1.0 - p[:, self.any_of], axis=1)
-        value *= np.prod(p[:, self.all_of], axis=1) * np.prod(1.0 - p[:, self.none_of], axis=1)
+        value = value * np.prod(p[:, self.all_of], axis=1) * np.prod(1.0 - p[:, self.none_of], axis=1)
         return value, value
-
-
-def score_rows(query: Query, features: Rows, classes: Rows | None) -> tuple[Floats, Floats | None]:
-    """Scores and probabilities of stored rows, one column per word."""
-    if isinstance(query, Linear) and query.weights.shape[1] <= MOST_COLUMNS:
-        return query.finish(linear_scores(features, query.weights, unit=query.unit))
-    found = []
-    for start in range(0, len(features), BLOCK):
-        block = slice(start, start + BLOCK)
-        logits = decode_rows(classes[block]) if query.needs_classes and classes is not None else None
-        found.append(query.columns(decode_rows(features[block]), logits))
-    scores, p = zip(*found, strict=True) if found else ((np.empty((0, 1), dtype=np.float32),), (None,))
-    return np.concatenate(scores), None if p[0] is None else np.concatenate(p)
 
 
 def best_rows(
@@ -205,28 +170,98 @@ def best_rows(
     top: int | None = None,
     min_p: float = 0.0,
 ) -> Best:
-    """The rows with the largest values among those wanted; equal values in the order of the rows."""
-    rows = np.flatnonzero(wanted)
-    if 2 * len(rows) < len(features):  # few: these alone
-        found = [
-            expression.values(features[some], None if classes is None else classes[some])
-            for some in np.array_split(rows, range(GATHERED, len(rows), GATHERED))
-        ]
-        scores = np.concatenate([score for score, _ in found])
-        p = None if found[0][1] is None else np.concatenate([value for _, value in found])
-    else:
-        scores, p = expression.values(features, classes)
-        if len(rows) < len(features):
-            scores, p = scores[rows], None if p is None else p[rows]
+    """The rows with the largest values among those wanted, by probability and then by score.
+
+    Where the scores are linear, only the rows with the best scores (500, or ten times ``top``) get a probability.
+    """
+    rows, linear = np.flatnonzero(wanted), expression.query.linear
+    most = None if top is None else max(CANDIDATES, 10 * top)
+    if linear is not None and most is not None and most < len(rows):
+        if 2 * len(rows) < len(features):
+            parts = [linear.of_rows(features[some]) for some in in_blocks(rows, MOST_MULTIPLIED)]
+            scores = np.concatenate(parts)
+        else:
+            scores = linear.of_rows(features)
+            scores = scores if len(rows) == len(features) else scores[rows]
+        rough = expression.combine(scores, None if expression.is_single else expit(scores))[0]
+        rows = np.sort(rows[np.argpartition(-rough, most)[:most]])
+    found = [expression.combine(*block) for block in exact_columns(expression.query, features, classes, rows)]
+    scores, p = np.empty(0), None
+    if found:
+        scores = np.concatenate([block for block, _ in found])
+        p = None if found[0][1] is None else np.concatenate([block for _, block in found])
     if min_p > 0.0:
         if p is None:
-            raise ValueError("min_p: this model gives scores only, no probabilities. Leave it out.")
+            raise ValueError("min_p: this model gives scores, not probabilities. Leave it out.")
         likely = p >= min_p
         rows, scores, p = rows[likely], scores[likely], p[likely]
-    if top is not None and top < len(rows):
-        limit = np.partition(scores, len(scores) - top)[len(scores) - top]
-        candidates = np.flatnonzero(scores >= limit)
-    else:
-        candidates = np.arange(len(rows))
-    order = candidates[np.lexsort((candidates, -scores[candidates]))][:top]
+    order = np.lexsort((rows, -scores) if p is None else (rows, -scores, -p))[:top]
     return Best(rows[order], scores[order], None if p is None else p[order])
+
+
+def exact_columns(
+    query: Query, features: Rows, classes: Rows | None, rows: NDArray[np.intp]
+) -> Iterator[tuple[Floats, Floats | None]]:
+    """Scores and probabilities of rows, block by block."""
+    for block in in_blocks(rows, BLOCK):
+        logits = decode_rows(classes[block]) if query.needs_classes and classes is not None else None
+        yield query.columns(decode_rows(features[block]), logits)
+
+
+def in_blocks(rows: NDArray[np.intp], size: int) -> Iterator[NDArray[np.intp]]:
+    """Parts of at most ``size`` rows."""
+    return (rows[start : start + size] for start in range(0, len(rows), size))
+
+
+def similar_pairs(
+    features: Rows, rows: NDArray[np.intp], cosine: float, progress: Any = None
+) -> Iterator[tuple[int, int]]:
+    """Pairs of rows whose features have at least this cosine; a block of products is in memory at a time."""
+
+    def unit(block: NDArray[np.intp]) -> Floats:
+        values = decode_rows(features[block])
+        lengths = np.linalg.norm(values, axis=1, keepdims=True)
+        return values / np.where(lengths > 0.0, lengths, 1.0)
+
+    for start in range(0, len(rows), BLOCK):
+        block = unit(rows[start : start + BLOCK])
+        for other in range(start, len(rows), BLOCK):
+            products = block @ (block if other == start else unit(rows[other : other + BLOCK])).T
+            for i, j in zip(*np.nonzero(products >= cosine), strict=True):
+                if start + i < other + j:
+                    yield int(rows[start + i]), int(rows[other + j])
+        if progress is not None:
+            progress(min(start + BLOCK, len(rows)), len(rows))
+
+
+def duplicate_groups(
+    now: Snapshot, thumbnails: sqlite3.Connection, cosine: float, correlation: float, progress: Any = None
+) -> NDArray[np.intp]:
+    """Number of a group for each row: rows of near-identical photos, by features and thumbnails, share one."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    brightness = cache(partial(_brightness, now.db, thumbnails))
+    pairs = [
+        (i, j)
+        for i, j in similar_pairs(now.features, np.flatnonzero(now.rows()), cosine, progress)
+        if brightness(i) @ brightness(j) >= correlation
+    ]
+    first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+    shape = (len(now.features), len(now.features))
+    graph = coo_array((np.ones(len(pairs)), (first, second)), shape=shape)
+    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.intp)
+
+
+def _brightness(db: sqlite3.Connection, thumbnails: sqlite3.Connection, row: int) -> Floats:
+    """Brightness of 16 x 16 fields of a photo's thumbnail, with mean 0 and length 1."""
+    from PIL import Image
+
+    (digest,) = db.execute("SELECT digest FROM images WHERE row = ?", (row,)).fetchone()
+    found = thumbnails.execute("SELECT jpeg FROM thumbnails WHERE digest = ?", (digest,)).fetchone()
+    if found is None:
+        return np.zeros(256)
+    with Image.open(BytesIO(found[0])) as image:
+        fields = np.asarray(image.convert("L").resize((16, 16), Image.Resampling.BOX), dtype=float).ravel()
+    fields = fields - fields.mean()
+    return np.asarray(fields / (np.linalg.norm(fields) or 1.0))

@@ -1,0 +1,134 @@
+"""How long does a search take in a large library, against the bare product on the same stored matrix?
+
+    python -m benchmarks.library_search [--photos 100000 1000000] [--words 1 3] [--folder DIR]
+
+Libraries of generated features (1,280 columns, eight bits) are written to a temporary folder, 1.5 GB per million
+photos, and searched in a process of their own: a linear query with p, and the paths of the best 20 photos. Rivals:
+the product alone, by the library's kernel on the mapped codes; and numpy's float32 product, on as many rows as fit
+into 1 GB. Seconds are medians of runs in turns, memory is the peak of the process before that matrix is made. The
+first search, which maps the files and loads the compiled kernel, is listed apart.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks._timing import arguments, by_turns, show, write_json
+from unseen import PhotoLibrary
+from unseen.photos.query import Expression, Linear, linear_scores
+from unseen.photos.storage import DATABASE, HEAD, connect, decode_rows
+
+BLOCK = 20_000
+
+
+class Words:
+    """A query of words with random weights."""
+
+    needs_classes = False
+
+    def __init__(self, weights: np.ndarray) -> None:
+        self.linear = Linear(weights, np.zeros(weights.shape[1]), unit=True)
+
+    def columns(self, features, classes):
+        """Scores and probabilities of a block of photos."""
+        scores = features @ self.linear.weights / np.linalg.norm(features, axis=1, keepdims=True)
+        return scores, 1.0 / (1.0 + np.exp(-scores))
+
+
+def write_library(folder: Path, n_photos: int) -> None:
+    """Make a library of generated photos: sparse, non-negative features, one file per photo, a date for each."""
+    library = PhotoLibrary.open(folder, create=True)
+    rng, n_features = np.random.default_rng(0), library.settings["n_features"]
+    db = connect(folder / DATABASE, write=True)
+    db.execute("BEGIN")
+    db.execute("INSERT INTO roots (id, path) VALUES (1, '/photos')")
+    with (folder / "features.1.bin").open("wb") as features, (folder / "classes.1.bin").open("wb") as classes:
+        classes.truncate(n_photos * (HEAD + library.settings["n_classes"]))  # not read by a linear query
+        for start in range(0, n_photos, BLOCK):
+            n = min(BLOCK, n_photos - start)
+            codes = np.maximum(rng.integers(-90, 256, (n, n_features), dtype=np.int16), 0).astype(np.uint8)
+            steps = rng.uniform(0.005, 0.02, (n, 1)).astype(np.float32)
+            lengths = steps * np.sqrt(np.einsum("ij,ij->i", codes, codes, dtype=np.float32))[:, None]
+            head = np.hstack([steps, np.zeros_like(steps), lengths]).astype("<f4")
+            features.write(np.hstack([head.view(np.uint8), codes]).tobytes())
+            numbers = range(start, start + n)
+            images = (
+                (i, i.to_bytes(32, "big"), i, 4000, 3000, f"{2000 + i % 25}-05-01 12:00:00") for i in numbers
+            )
+            db.executemany("INSERT INTO images VALUES (?, ?, ?, ?, ?, ?, NULL)", images)
+            files = ((f"{i // 1000:04d}/{i:07d}.jpg", i) for i in numbers)
+            db.executemany("INSERT INTO files (root, path, size, changed, image) VALUES (1, ?, 1, 1, ?)", files)
+    db.execute("UPDATE settings SET value = ? WHERE key = 'n_rows'", (n_photos,))
+    db.execute("COMMIT")
+    db.close()
+
+
+def measure(folder: Path, n_words: int, rounds: int) -> dict[str, float]:
+    """Times and memory of this process."""
+    library = PhotoLibrary.open(folder)
+    weights = np.random.default_rng(1).normal(size=(library.settings["n_features"], n_words))
+    expression = Expression(Words(weights), (0,), tuple(range(1, n_words)))
+
+    def search() -> None:
+        assert len(library.find(expression, top=20)) == 20
+
+    def filtered() -> None:
+        assert len(library.find(expression, top=20, since="2010", until="2012")) == 20
+
+    start = time.perf_counter()
+    search()
+    first = time.perf_counter() - start
+    with library.snapshot() as now:
+        seconds = by_turns(
+            {
+                "search": search,
+                "dates": filtered,
+                "kernel": lambda: linear_scores(now.features, weights, unit=True),
+            },
+            rounds,
+        )
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        some = decode_rows(now.features[: 2**30 // (4 * len(weights))])
+        columns = np.ascontiguousarray(weights, dtype=np.float32)
+        blas = by_turns({"numpy": lambda: some @ columns}, rounds)["numpy"] * len(now.features) / len(some)
+        n_photos = len(now.features)
+    return {"photos": n_photos, "words": n_words, "first s": first, "search s": seconds["search"],
+            "with dates s": seconds["dates"], "kernel s": seconds["kernel"], "numpy float32 s": blas,
+            "search / kernel": seconds["search"] / seconds["kernel"], "search / numpy": seconds["search"] / blas,
+            "peak GB": peak}  # fmt: skip
+
+
+def main() -> None:
+    parser = arguments(__doc__, "library_search")
+    parser.add_argument("--photos", type=int, nargs="+", default=[100_000])
+    parser.add_argument("--words", type=int, nargs="+", default=[1, 3])
+    parser.add_argument("--folder", type=Path, help="for the temporary files")
+    parser.add_argument("--measure", type=Path, help="a library to search in this process")
+    args = parser.parse_args()
+    if args.measure is not None:
+        print(json.dumps(measure(args.measure, args.words[0], args.rounds)))
+        return
+    rows = []
+    for n_photos in args.photos:
+        with tempfile.TemporaryDirectory(dir=args.folder) as name:
+            write_library(Path(name) / "library", n_photos)
+            for n_words in args.words:
+                command = [sys.executable, "-m", "benchmarks.library_search", "--measure", f"{name}/library"]
+                options = ["--words", str(n_words), "--rounds", str(args.rounds)]
+                done = subprocess.run([*command, *options], stdout=subprocess.PIPE, check=True, env=os.environ)
+                rows.append(json.loads(done.stdout))
+    show("search in a library of generated photos", rows)
+    write_json(args.json, rows)
+
+
+if __name__ == "__main__":
+    main()
