@@ -128,7 +128,7 @@ def search(
 
 def duplicates(
     library: _Library = None,
-    cosine: Annotated[float, Option(min=0.0, max=1.0, help="Least cosine of the features of two photos.")] = 0.8,
+    agreement: Annotated[float | None, Option(help="Least agreement, up to 1.4; 1.22 by default.")] = None,
     as_json: Annotated[
         bool, Option("--json", help="Print one JSON array of paths per line, one per group.")
     ] = False,
@@ -142,7 +142,7 @@ def duplicates(
 
         opened = PhotoLibrary.open(library)
         with show_progress(Console(stderr=True)) as reporter:
-            groups = opened.duplicates(cosine, progress=reporter.stage("comparing photos"))
+            groups = opened.duplicates(agreement, progress=reporter.stage("comparing photos"))
         for number, group in enumerate(groups, start=1):
             if as_json:
                 typer.echo(json.dumps([photo.path for photo in group]))

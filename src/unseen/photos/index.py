@@ -27,7 +27,7 @@ from unseen.images.reading import IMAGE_SUFFIXES, Problem, UnreadableImage, open
 from unseen.photos import storage
 from unseen.photos.library import PhotoLibrary
 from unseen.photos.storage import Rows
-from unseen.validation import check_count
+from unseen.validation import check_choice, check_count
 
 THUMBNAIL = 320  # pixels of the longer side, at most; photos are reduced by a whole number
 _BLOCK, _SECONDS = 128, 5.0  # photos and seconds between two commits: the most that a killed run repeats
@@ -83,7 +83,7 @@ def index_folders(
     jobs: int | None = None,
     wait: bool = True,
     backbone: Backbone | None = None,
-    describe: Callable[[Iterable[File], Backbone, set[bytes]], Generator[Described, None, None]] | None = None,
+    engine: str = "local",
     progress: Progress | None = None,
 ) -> IndexReport:
     """Add the photos of folders to a library, and bring what is known of them up to date.
@@ -103,11 +103,13 @@ def index_folders(
         Wait for another process that is writing to the library; else that is an error.
     backbone : Backbone, optional
         That of the library, if it is open already.
-    describe : callable, optional
-        Describes files elsewhere, see `unseen.cluster.library`.
+    engine : {"local", "dask"}, default="local"
+        With "dask" photos are described on the workers of the current Dask client, which see them under the same
+        paths; this process writes the library.
     progress : callable, optional
         Called as ``progress(done, total, skipped)``, in photos.
     """
+    check_choice(engine, "engine", ("local", "dask"))
     if jobs is not None:
         check_count(jobs, "jobs")
     given = [Path(os.path.abspath(Path(folder).expanduser())) for folder in folders]  # noqa: PTH100
@@ -129,9 +131,14 @@ def index_folders(
                     f"backbone: {backbone.name!r} has other weights or preprocessing than when the library was "
                     f"made. Make a new one."
                 )
-            describe = describe or partial(describe_in_threads, jobs=jobs)
             known = {digest for (digest,) in db.execute("SELECT digest FROM images")}
-            writer.describe(work, lambda files: describe(files, backbone, known), progress)
+            if engine == "dask":
+                from unseen.cluster.extract import describe_on_cluster
+
+                described = describe_on_cluster(work, backbone.name, known)
+            else:
+                described = in_threads(partial(describe_file, backbone=backbone, known=known), work, jobs)
+            writer.describe(described, len(work), progress)
         writer.drop_orphans()
         return writer.report(scans)
 
@@ -232,18 +239,15 @@ class _Writer:
         return work
 
     def describe(
-        self,
-        work: Sequence[File],
-        describe: Callable[[Iterable[File]], Generator[Described, None, None]],
-        progress: Progress | None,
+        self, described: Generator[Described, None, None], n_files: int, progress: Progress | None
     ) -> None:
-        """Describe files and commit them block by block."""
+        """Commit what is found in files, block by block."""
         report = progress or (lambda done, total, skipped: None)
         block: list[Described] = []
         skipped, committed = 0, time.monotonic()
-        report(0, len(work), 0)
+        report(0, n_files, 0)
         try:
-            with closing(describe(work)) as outcomes:
+            with closing(described) as outcomes:
                 for done, found in enumerate(outcomes, start=1):
                     block.append(found)
                     skipped += found.problem is not None
@@ -251,7 +255,7 @@ class _Writer:
                         full, block = block, []
                         self.commit(full)
                         committed = time.monotonic()
-                    report(done, len(work), skipped)
+                    report(done, n_files, skipped)
         finally:  # finished photos are kept, whatever the reason for stopping
             self.commit(block)
 
@@ -368,13 +372,6 @@ class _Writer:
         counts = {name: self.counts[name] for name in names}
         return IndexReport(n_photos, **counts, problems=tuple(problems), others=dict(others.most_common()),
                            notes=(*self.notes, *notes))  # fmt: skip
-
-
-def describe_in_threads(
-    files: Iterable[File], backbone: Backbone, known: set[bytes], jobs: int | None = None
-) -> Generator[Described, None, None]:
-    """Describe files in threads, in their order."""
-    return in_threads(partial(describe_file, backbone=backbone, known=known), files, jobs)
 
 
 def describe_file(file: File, backbone: Backbone, known: set[bytes]) -> Described:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 from unseen.images.backbones import DEFAULT, Backbone, open_backbone
 from unseen.photos import storage
 from unseen.photos.storage import Photo, Snapshot
-from unseen.validation import check_count, check_number
+from unseen.validation import check_choice, check_count, check_number
 
 if TYPE_CHECKING:
     from unseen.photos.index import IndexReport
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Hit", "Photo", "PhotoLibrary"]
 
-COSINE, CORRELATION = 0.8, 0.9  # of features and of thumbnails, at least, in near-identical photos
 _BLOCK = 512  # photos tagged at a time
 
 
@@ -180,10 +179,18 @@ class PhotoLibrary:
         engine: str = "local",
     ) -> list[Hit]:
         """Find the photos with the largest values of an expression, as `search` does."""
+        from unseen.photos.query import best_rows
+
+        check_choice(engine, "engine", ("local", "dask"))
         with self.snapshot() as now:
             condition, values = now.condition(since, until, folder)
             wanted = now.rows(condition, values)
-            found = self._engine(engine)(expression, now.features, now.classes, wanted, top, min_p)
+            if engine == "dask":
+                from unseen.cluster.score import best_on_cluster
+
+                found = best_on_cluster(expression, now, wanted, top, min_p)
+            else:
+                found = best_rows(expression, now.features, now.classes, wanted, top, min_p)
             hits: list[Hit] = []
             for start in range(0, len(found.rows), 1000):
                 rows = found.rows[start : start + 1000].tolist()
@@ -195,11 +202,6 @@ class PhotoLibrary:
                     p = None if found.p is None else float(found.p[i])
                     hits += [Hit(photo, float(found.scores[i]), p) for photo in photos[row]]
         return hits[:top]
-
-    def _engine(self, engine: str) -> Callable[..., Any]:
-        from unseen.photos.query import best_rows
-
-        return best_rows
 
     def tags(
         self, words: Any = "everyday", top: int = 5, *, model: PhotoTagger | None = None
@@ -238,18 +240,14 @@ class PhotoLibrary:
 
         return results()  # arguments are checked at once
 
-    def duplicates(
-        self, cosine: float = COSINE, correlation: float = CORRELATION, progress: Any = None
-    ) -> list[list[Photo]]:
+    def duplicates(self, agreement: float | None = None, progress: Any = None) -> list[list[Photo]]:
         """Find groups of photos that are the same, or nearly: scaled, saved again, a little cropped or brightened.
 
         Parameters
         ----------
-        cosine : float, default=0.8
-            Of the features of a pair, at least.
-        correlation : float, default=0.9
-            Of the brightness of their thumbnails, in 16 x 16 fields, at least: photos that show the same things in
-            other places are not duplicates.
+        agreement : float, optional
+            Two photos are the same if the correlation of the brightness of their thumbnails, in 16 x 16 fields,
+            plus 0.4 times the cosine of their features is at least this, 1.22 by default.
         progress : callable(done, total), optional
 
         Returns
@@ -257,12 +255,11 @@ class PhotoLibrary:
         list of lists of Photo
             In each group the photo with most pixels first; the groups in the order of their paths.
         """
-        from unseen.photos.query import duplicate_groups
+        from unseen.photos.query import AGREEMENT, duplicate_groups
 
-        check_number(cosine, "cosine", high=1.0)
-        check_number(correlation, "correlation", high=1.0)
+        least = check_number(AGREEMENT if agreement is None else agreement, "agreement", high=1.4)
         with self.snapshot() as now, closing(storage.connect(self.path / storage.THUMBNAILS)) as thumbnails:
-            group = duplicate_groups(now, thumbnails, cosine, correlation, progress)
+            group = duplicate_groups(now, thumbnails, least, progress)
             found: dict[int, list[Photo]] = {}
             for row, photo in now.photos():
                 found.setdefault(int(group[row]), []).append(photo)
@@ -297,13 +294,11 @@ class PhotoLibrary:
                 facts = dict(db.execute("SELECT key, value FROM settings"))
                 which = facts["generation"], facts["n_rows"]
                 try:
+                    files = (self.path / f"features.{which[0]}.bin", self.path / f"classes.{which[0]}.bin")
                     if self._mapped[0] != which:
-                        names = ("features", "classes")
-                        files = {name: self.path / f"{name}.{which[0]}.bin" for name in names}
-                        self._mapped = (
-                            which,
-                            [storage.map_rows(files[n], which[1], facts[f"n_{n}"]) for n in names],
-                        )
+                        widths = facts["n_features"], facts["n_classes"]
+                        maps = [storage.map_rows(file, which[1], n) for file, n in zip(files, widths, strict=True)]
+                        self._mapped = which, maps
                     break
                 except (FileNotFoundError, ValueError):
                     db.execute("ROLLBACK")
@@ -313,4 +308,4 @@ class PhotoLibrary:
             dead = np.array(db.execute("SELECT row FROM dead_rows").fetchall(), dtype=np.intp).ravel()
             roots = {key: str(place) for key, place in storage.locate_roots(db, self.path).items()}
             features, classes = self._mapped[1]
-            yield Snapshot(db, features, classes, dead, roots)
+            yield Snapshot(db, features, classes, dead, roots, files)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 BLOCK = 2048  # rows decoded at a time
 MOST_MULTIPLIED = 2**18  # rows copied at a time where only some are wanted
 CANDIDATES = 500  # photos, at least, whose probabilities are computed where scores are linear
+LEAST_COSINE, COSINE_WEIGHT, AGREEMENT = 0.6, 0.4, 1.22  # of near-identical photos: see docs/library.md
+_one_at_a_time = threading.Lock()  # some threading layers of numba must not be entered twice
 Floats = NDArray[Any]  # float32 or float64
 
 
@@ -32,7 +35,8 @@ def linear_scores(rows: Rows, weights: Floats, *, unit: bool) -> NDArray[np.floa
     """Products of stored rows, with ``unit`` scaled to length 1, and columns of shape (n_columns, k)."""
     columns = np.ascontiguousarray(weights.T, dtype=np.float32)
     scores = np.empty((len(rows), len(columns)), dtype=np.float32)
-    _multiply(rows, columns, columns.sum(axis=1, dtype=np.float64).astype(np.float32), unit, scores)
+    with _one_at_a_time:
+        _multiply(rows, columns, columns.sum(axis=1, dtype=np.float64).astype(np.float32), unit, scores)
     return scores
 
 
@@ -122,6 +126,12 @@ class Best(NamedTuple):
     scores: Floats
     p: Floats | None
 
+    def first(self, top: int | None) -> Best:
+        """The best ones, by probability, then by score, then in the order of the rows."""
+        keys = (self.rows, -self.scores) if self.p is None else (self.rows, -self.scores, -self.p)
+        order = np.lexsort(keys)[:top]
+        return Best(self.rows[order], self.scores[order], None if self.p is None else self.p[order])
+
 
 @dataclass(frozen=True)
 class Expression:
@@ -174,29 +184,63 @@ def best_rows(
 
     Where the scores are linear, only the rows with the best scores (500, or ten times ``top``) get a probability.
     """
-    rows, linear = np.flatnonzero(wanted), expression.query.linear
-    most = None if top is None else max(CANDIDATES, 10 * top)
-    if linear is not None and most is not None and most < len(rows):
-        if 2 * len(rows) < len(features):
-            parts = [linear.of_rows(features[some]) for some in in_blocks(rows, MOST_MULTIPLIED)]
-            scores = np.concatenate(parts)
-        else:
-            scores = linear.of_rows(features)
-            scores = scores if len(rows) == len(features) else scores[rows]
-        rough = expression.combine(scores, None if expression.is_single else expit(scores))[0]
-        rows = np.sort(rows[np.argpartition(-rough, most)[:most]])
+    rows, most = np.flatnonzero(wanted), n_candidates(expression, top)
+    if most is not None:
+        rows, _ = rough_best(expression, features, rows, most)
+    return exact_best(expression, features, classes, rows, top, min_p)
+
+
+def n_candidates(expression: Expression, top: int | None) -> int | None:
+    """Number of rows that get a probability; None for all."""
+    return None if expression.query.linear is None or top is None else max(CANDIDATES, 10 * top)
+
+
+def rough_best(
+    expression: Expression, features: Rows, rows: NDArray[np.intp], most: int
+) -> tuple[NDArray[np.intp], Floats]:
+    """Rows with the best linear scores, and these; several words are combined by their logistic function."""
+    linear = expression.query.linear
+    assert linear is not None
+    if 2 * len(rows) < len(features):
+        parts = [linear.of_rows(features[some]) for some in in_blocks(rows, MOST_MULTIPLIED)]
+        scores = np.concatenate(parts) if parts else np.empty((0, linear.weights.shape[1]))
+    else:
+        scores = linear.of_rows(features)
+        scores = scores if len(rows) == len(features) else scores[rows]
+    rough, _ = expression.combine(scores, None if expression.is_single else expit(scores))
+    chosen = largest(rough, most)
+    return rows[chosen], rough[chosen]
+
+
+def largest(values: Floats, n: int) -> NDArray[np.intp]:
+    """Places of the n largest values, in ascending order; of equal values the first."""
+    if n >= len(values):
+        return np.arange(len(values))
+    limit = np.partition(values, len(values) - n)[len(values) - n]
+    above, equal = np.flatnonzero(values > limit), np.flatnonzero(values == limit)
+    return np.sort(np.concatenate([above, equal[: n - len(above)]]))
+
+
+def exact_best(
+    expression: Expression,
+    features: Rows,
+    classes: Rows | None,
+    rows: NDArray[np.intp],
+    top: int | None,
+    min_p: float,
+) -> Best:
+    """Rows in order, by what ``columns`` of the query says."""
     found = [expression.combine(*block) for block in exact_columns(expression.query, features, classes, rows)]
     scores, p = np.empty(0), None
     if found:
         scores = np.concatenate([block for block, _ in found])
         p = None if found[0][1] is None else np.concatenate([block for _, block in found])
-    if min_p > 0.0:
+    if min_p > 0.0 and found:
         if p is None:
             raise ValueError("min_p: this model gives scores, not probabilities. Leave it out.")
         likely = p >= min_p
         rows, scores, p = rows[likely], scores[likely], p[likely]
-    order = np.lexsort((rows, -scores) if p is None else (rows, -scores, -p))[:top]
-    return Best(rows[order], scores[order], None if p is None else p[order])
+    return Best(rows, scores, p).first(top)
 
 
 def exact_columns(
@@ -215,7 +259,7 @@ def in_blocks(rows: NDArray[np.intp], size: int) -> Iterator[NDArray[np.intp]]:
 
 def similar_pairs(
     features: Rows, rows: NDArray[np.intp], cosine: float, progress: Any = None
-) -> Iterator[tuple[int, int]]:
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], Floats]]:
     """Pairs of rows whose features have at least this cosine; a block of products is in memory at a time."""
 
     def unit(block: NDArray[np.intp]) -> Floats:
@@ -227,29 +271,30 @@ def similar_pairs(
         block = unit(rows[start : start + BLOCK])
         for other in range(start, len(rows), BLOCK):
             products = block @ (block if other == start else unit(rows[other : other + BLOCK])).T
-            for i, j in zip(*np.nonzero(products >= cosine), strict=True):
-                if start + i < other + j:
-                    yield int(rows[start + i]), int(rows[other + j])
+            i, j = np.nonzero(np.triu(products, 1) >= cosine if other == start else products >= cosine)
+            yield rows[start + i], rows[other + j], products[i, j]
         if progress is not None:
             progress(min(start + BLOCK, len(rows)), len(rows))
 
 
 def duplicate_groups(
-    now: Snapshot, thumbnails: sqlite3.Connection, cosine: float, correlation: float, progress: Any = None
+    now: Snapshot, thumbnails: sqlite3.Connection, agreement: float, progress: Any = None
 ) -> NDArray[np.intp]:
-    """Number of a group for each row: rows of near-identical photos, by features and thumbnails, share one."""
+    """Number of a group for each row: near-identical photos, by features and thumbnails, share one."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     brightness = cache(partial(_brightness, now.db, thumbnails))
-    pairs = [
-        (i, j)
-        for i, j in similar_pairs(now.features, np.flatnonzero(now.rows()), cosine, progress)
-        if brightness(i) @ brightness(j) >= correlation
-    ]
-    first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+    found = [np.empty((2, 0), dtype=np.intp)]
+    for i, j, cosines in similar_pairs(now.features, np.flatnonzero(now.rows()), LEAST_COSINE, progress):
+        if len(i):
+            first, second = (np.stack([brightness(row) for row in rows.tolist()]) for rows in (i, j))
+            correlations = np.einsum("ij,ij->i", first, second)
+            same = correlations + COSINE_WEIGHT * cosines >= agreement
+            found.append(np.stack([i[same], j[same]]))
+    pairs = np.hstack(found)
     shape = (len(now.features), len(now.features))
-    graph = coo_array((np.ones(len(pairs)), (first, second)), shape=shape)
+    graph = coo_array((np.ones(pairs.shape[1]), (pairs[0], pairs[1])), shape=shape)
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.intp)
 
 

@@ -189,6 +189,7 @@ class Snapshot(NamedTuple):
     classes: Rows | None
     dead: NDArray[np.intp]
     roots: dict[int, str]
+    files: tuple[Path, Path]  # of the rows
 
     def photos(self, condition: str = "", values: Sequence[Any] = ()) -> Iterator[tuple[int, Photo]]:
         """Row and facts of photos, in the order of their paths."""
