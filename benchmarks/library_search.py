@@ -1,12 +1,13 @@
 """How long does a search take in a large library, against the bare product on the same stored matrix?
 
-    python -m benchmarks.library_search [--photos 100000 1000000] [--words 1 3] [--folder DIR]
+    python -m benchmarks.library_search [--photos 100000 1000000] [--words 1 3] [--folder DIR] [--memory 500MB]
 
 Libraries of generated features (1,280 columns, eight bits) are written to a temporary folder, 1.5 GB per million
 photos, and searched in a process of their own: a linear query with p, and the paths of the best 20 photos. Rivals:
 the product alone, by the library's kernel on the mapped codes; and numpy's float32 product, on as many rows as fit
 into 1 GB. Seconds are medians of runs in turns, memory is the peak of the process before that matrix is made. The
-first search, which maps the files and loads the compiled kernel, is listed apart.
+first search, which maps the files and loads the compiled kernel, is listed apart. With ``--memory``, the library
+is also searched by two workers of a Dask cluster with this limit each; the peak of the larger one is shown.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Words:
     needs_classes = False
 
     def __init__(self, weights: np.ndarray) -> None:
-        self.linear = Linear(weights, np.zeros(weights.shape[1]), unit=True)
+        self.linear = Linear(weights.astype(np.float32), np.zeros(weights.shape[1]), unit=True)
 
     def columns(self, features, classes):
         """Scores and probabilities of a block of photos."""
@@ -107,17 +108,34 @@ def measure(folder: Path, n_words: int, rounds: int) -> dict[str, float]:
             "peak GB": peak}  # fmt: skip
 
 
+def measure_cluster(folder: Path, n_words: int, rounds: int, limit: str) -> dict[str, float]:
+    """Seconds of a search on two workers, and the peak of their memory; the answer is that of one process."""
+    from distributed import Client
+
+    library = PhotoLibrary.open(folder)
+    weights = np.random.default_rng(1).normal(size=(library.settings["n_features"], n_words))
+    expression = Expression(Words(weights), (0,), tuple(range(1, n_words)))
+    with Client(n_workers=2, threads_per_worker=1, memory_limit=limit, dashboard_address=":0") as client:
+        same = library.find(expression, engine="dask") == library.find(expression)
+        seconds = by_turns({"dask": lambda: library.find(expression, engine="dask")}, rounds)["dask"]
+        peaks = client.run(lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
+    size = (folder / "features.1.bin").stat().st_size / 1e9
+    return {"features GB": size, "words": n_words, "limit of a worker": limit, "its peak GB": max(peaks.values()),
+            "search s": seconds, "same answer": same}  # fmt: skip
+
+
 def main() -> None:
     parser = arguments(__doc__, "library_search")
     parser.add_argument("--photos", type=int, nargs="+", default=[100_000])
     parser.add_argument("--words", type=int, nargs="+", default=[1, 3])
     parser.add_argument("--folder", type=Path, help="for the temporary files")
     parser.add_argument("--measure", type=Path, help="a library to search in this process")
+    parser.add_argument("--memory", help="limit of each of two Dask workers, such as 500MB")
     args = parser.parse_args()
     if args.measure is not None:
         print(json.dumps(measure(args.measure, args.words[0], args.rounds)))
         return
-    rows = []
+    rows, clusters = [], []
     for n_photos in args.photos:
         with tempfile.TemporaryDirectory(dir=args.folder) as name:
             write_library(Path(name) / "library", n_photos)
@@ -126,8 +144,13 @@ def main() -> None:
                 options = ["--words", str(n_words), "--rounds", str(args.rounds)]
                 done = subprocess.run([*command, *options], stdout=subprocess.PIPE, check=True, env=os.environ)
                 rows.append(json.loads(done.stdout))
+            if args.memory is not None:
+                found = measure_cluster(Path(name) / "library", args.words[0], args.rounds, args.memory)
+                clusters.append({"photos": n_photos, **found})
     show("search in a library of generated photos", rows)
-    write_json(args.json, rows)
+    if clusters:
+        show("search by two workers", clusters)
+    write_json(args.json, [*rows, *clusters])
 
 
 if __name__ == "__main__":

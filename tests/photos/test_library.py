@@ -16,6 +16,7 @@ from tests.photos.world import paint, world
 
 from unseen import PhotoLibrary, PhotoTagger
 from unseen.files import locked
+from unseen.labels.names import Vocabulary
 from unseen.photos import index as indexing
 from unseen.photos.query import linear_scores
 from unseen.photos.storage import decode_rows, encode_rows
@@ -266,6 +267,35 @@ def test_photos_are_found_by_date_and_folder(colours):
         found(colours, "red", folder="/nowhere")
     with pytest.raises(ValueError, match=r"^since: 'May' was given"):
         found(colours, "red", since="May")
+
+
+def test_copies_are_listed_only_where_they_were_asked_for(colours):
+    library, _ = colours
+    photos = library.path.parent / "photos"
+    (photos / "blue" / "again.jpg").write_bytes((photos / "red" / "red.jpg").read_bytes())
+    library.index()
+    assert found(colours, "red", top=2) == ["again", "red"]
+    assert found(colours, "red", folder=photos / "red") == ["red"]
+    ((*group,),) = library.duplicates()
+    assert {Path(photo.path).stem for photo in group} == {"again", "red"}
+    (photos / "blue" / "again.jpg").unlink()
+    library.index()
+
+
+def test_tags_come_from_the_index_alone(colours, tmp_path):
+    library, model = colours
+    words = ["red", "crimson", "blue"]
+    read = {photo.path: photo.tags for photo in model.tag(library.path.parent / "photos", words)}
+    (library.path.parent / "photos").rename(tmp_path / "elsewhere")
+    try:
+        tagged = {photo.path: photo.tags for photo in library.tags(words, model=model)}
+        grouped = list(library.tags(Vocabulary.parse(["warm > red: crimson", "blue"]), 1, model=model))
+    finally:
+        (tmp_path / "elsewhere").rename(library.path.parent / "photos")
+    assert tagged.keys() == read.keys()
+    for path, tags in tagged.items():
+        assert dict(tag[:2] for tag in tags) == pytest.approx(dict(tag[:2] for tag in read[path]), abs=0.05)
+    assert [Path(path).stem for path, (tag,), _ in grouped if tag.name == "blue"] == ["blue", "green"]
 
 
 def test_photos_that_look_alike_are_found(colours):

@@ -216,13 +216,16 @@ class _Writer:
 
     def compare(self, scan: _Scan) -> list[File]:
         """Forget the files that are gone; return those that are new or have changed."""
-        asked = "SELECT path, size, changed FROM files WHERE root = ?"
-        known = {path: (size, changed) for path, size, changed in self.db.execute(asked, (scan.root,))}
-        if scan.inside:
-            known = {path: stamp for path, stamp in known.items() if path.startswith(scan.inside)}
+        asked = "SELECT path, size, changed, problem FROM files WHERE root = ?"
+        known: dict[str, Stamp] = {}
+        n_problems = 0
+        for path, size, changed, problem in self.db.execute(asked, (scan.root,)):
+            if path.startswith(scan.inside):
+                known[path] = size, changed
+                n_problems += problem is not None and scan.stamps.get(path) == (size, changed)
         if scan.is_missing and known:
             self.notes.append(f"{scan.folder}: not found, or empty; its {len(known):,} photos are kept")
-            self.counts["unchanged"] += len(known)
+            self.counts["unchanged"] += len(known) - n_problems
             return []
         hidden = tuple(f"{os.path.relpath(place, scan.folder)}/" for place, _ in scan.unreadable)
         gone = [path for path in known.keys() - scan.stamps.keys() if not path.startswith(hidden)]
@@ -235,7 +238,7 @@ class _Writer:
             for path, stamp in sorted(scan.stamps.items())
             if known.get(path) != stamp
         ]
-        self.counts["unchanged"] += len(scan.stamps) - len(work)
+        self.counts["unchanged"] += len(scan.stamps) - len(work) - n_problems
         return work
 
     def describe(
