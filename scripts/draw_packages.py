@@ -14,9 +14,10 @@ LAYERS = (
     ("demo", "experiment", "photos"),
     ("evaluation", "images", "labels", "datasets"),
     ("ensembles",),
-    ("taep", "baselines"),
+    ("taep", "baselines", "calibration"),
     ("base",),
     ("solvers", "explanation", "model_file", "templates"),
+    ("hub",),
     ("files", "validation"),
 )
 LAZY = "cluster"  # only imported inside functions, and only where Dask is used

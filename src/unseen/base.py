@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -11,7 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unseen import model_file
@@ -38,10 +41,23 @@ SAME = 1e-5  # tolerance between two calls of an encoder, relative to the larges
 
 
 class Tag(NamedTuple):
-    """A label proposed for an image; ``score`` > 0 means above the image's own threshold."""
+    """A label proposed for an image; ``score`` > 0 means above the image's own threshold.
+
+    ``p`` is the probability that the image shows the label; None if the model is not calibrated.
+    """
 
     name: str
     score: float
+    p: float | None = None
+
+
+def _is_calibrated(tagger: Any) -> bool:
+    if not (hasattr(tagger, "calibration_") or tagger._gives_log_odds()):
+        raise AttributeError(
+            "this model is not calibrated, so its scores are not probabilities. Call unseen.calibrate(model, X, "
+            "Y, vocabulary), or use decision_function."
+        )
+    return True
 
 
 class TrainingProblem(NamedTuple):
@@ -55,12 +71,12 @@ class TrainingProblem(NamedTuple):
     weights: Matrix | None = None  # of the images
 
 
-class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
+class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     """Base class of the estimators: scores for any label that has a vector, seen in training or not.
 
     A subclass implements ``_fit(problem)`` and ``_margin_scores(X, M)``, ``_thresholds(X)`` if it learns its
-    own threshold, and ``_seen_parts(X, M)`` (or ``_parts``) if it can explain its scores; it has the
-    parameters ``normalize`` and ``center``.
+    own threshold, ``_seen_parts(X, M)`` (or ``_parts``) if it can explain its scores, and ``_clues(X, M)`` if it
+    knows more than its score about how likely a label is; it has the parameters ``normalize`` and ``center``.
     """
 
     normalize: bool
@@ -162,6 +178,29 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         np.put_along_axis(predicted, np.argsort(-scores, axis=1, kind="stable")[:, :top], 1, axis=1)
         return predicted
 
+    @available_if(_is_calibrated)
+    def predict_proba(self, X: Any, labels: Any = "seen") -> Matrix:
+        """Probability that each image shows each label, for any label, annotated or not.
+
+        Only after `unseen.calibrate`, which explains how it is learned. A label's probabilities do not depend on
+        the other labels requested, and do not sum to one over labels: an image shows several, or none.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_images, n_features)
+        labels : labels, default="seen"
+            As in `decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n_images, n_labels)
+        """
+        if is_dask(X):
+            return self._by_partition("predict_proba", X, labels=labels)  # type: ignore[no-any-return]
+        names, vectors = self._resolve(labels)
+        scorer: Any = self._scorer(self._embed(vectors, "labels", names))
+        return np.asarray(scorer(self._check_images(X))[1])
+
     def tag(self, X: Any, labels: Any = "all", top: int = 5) -> list[list[Tag]]:
         """Best labels of each image, by name.
 
@@ -176,14 +215,16 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         Returns
         -------
         list of list of Tag
-            Pairs (name, score). For a Dask array or data frame X, a Dask bag with one item per image.
+            Triples (name, score, p), by p if the model is calibrated, else by score. For a Dask array or data
+            frame X, a Dask bag with one item per image.
         """
         top = check_count(top, "top")
         if is_dask(X):
             return self._by_partition("tag", X, labels=labels, top=top)  # type: ignore[no-any-return]
-        names, scores = self._named_scores(X, labels)
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :top]
-        return [[Tag(names[c], float(row[c])) for c in order] for row, order in zip(scores, best, strict=True)]
+        check_is_fitted(self)
+        names, vectors = self._resolve(labels)
+        score = self._scorer(self._embed(vectors, "labels", names))
+        return best_tags(names, *score(self._check_images(X)), top)
 
     def similar_labels(self, label: Any, labels: Any = "all", top: int = 5) -> list[Tag]:
         """Labels nearest to a label in the space where this model compares them.
@@ -280,6 +321,25 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
     def _thresholds(self, X: Any) -> Matrix:
         return np.zeros(X.shape[0])
 
+    def _scorer(self, M: Matrix) -> Callable[[Any], tuple[Matrix, Matrix | None]]:
+        """Function from checked images to their scores and, if calibrated, probabilities of labels."""
+        if hasattr(self, "calibration_"):
+            return self.calibration_.prepare(self, M)  # type: ignore[no-any-return]
+
+        def score(X: Any) -> tuple[Matrix, Matrix | None]:
+            scores = self._margin_scores(X, M)
+            return scores, expit(scores) if self._gives_log_odds() else None
+
+        return score
+
+    def _gives_log_odds(self) -> bool:
+        """Whether the margin scores are log-odds of a probability without further calibration."""
+        return False
+
+    def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
+        """Further quantities for a `Calibration`: some per image and label, some per label."""
+        return [], []
+
     def _label_space(self, M: Matrix) -> Matrix:
         """Embedded label vectors in the space where the method compares labels."""
         return M
@@ -306,6 +366,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
     def _fit_or_restore(self, *given: Any) -> Self:
         """Fit, restoring the old model on failure: a half-updated one would silently give wrong scores."""
         before = dict(vars(self))
+        self.__dict__.pop("calibration_", None)  # of the earlier fit
         try:
             self._fit(self._check_problem(*given))
         except BaseException:
@@ -427,7 +488,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         if isinstance(labels, str):
             part = words[labels]
             if not names[part]:
-                raise ValueError("labels: fit was given no unseen labels. Pass the vectors of some.")
+                raise ValueError(f"labels: this model has no {labels} labels. Pass names or vectors of others.")
             return names[part], vectors[part]
         given = check_labels(labels, "labels", Labels(names, vectors))
         return given.names or _numbered_names(len(given.vectors)), given.vectors
@@ -439,6 +500,18 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, ABC):
         if len(vectors) != 1:
             raise ValueError(f"label: {len(vectors)} labels were given. Pass a single name or vector.")
         return (names[0] if names else None), self._embed(vectors, "label", names)
+
+
+def best_tags(
+    names: Sequence[str], scores: Matrix, probabilities: Matrix | None, top: int | None = None
+) -> list[list[Tag]]:
+    """Tags of each image, by probability and then by score; by score without probabilities."""
+    found = []
+    for row, s in enumerate(scores):
+        p = None if probabilities is None else probabilities[row]
+        order = np.argsort(-s, kind="stable") if p is None else np.lexsort([-s, -p])
+        found.append([Tag(names[c], float(s[c]), None if p is None else float(p[c])) for c in order[:top]])
+    return found
 
 
 def is_dask(values: Any) -> bool:

@@ -25,7 +25,7 @@ from unseen.files import write_atomically
 HEADER = "unseen-model"  # the only entry of the metadata, so that equal models are equal files
 VERSION = 1
 # Modules that may define a class not yet imported, lightest first.
-MODULES_OF_TAGGERS = ("unseen.taep", "unseen.ensembles", "unseen.baselines")
+MODULES_OF_TAGGERS = ("unseen.taep", "unseen.calibration", "unseen.ensembles", "unseen.baselines")
 ADVICE = "Pass a file that unseen fit or save wrote."
 
 Model = TypeVar("Model")
@@ -77,7 +77,7 @@ def load(path: str | Path, expected_class: type[Model]) -> Model:
         found = f"{str(path)!r} holds a {header.get('class')!r}, not a known {expected_class.__name__}"
         raise ValueError(f"path: {found}. Load it with its own class, and import that first.")
     with _reading(path), safe_open(path, framework="numpy") as file:
-        model: Model = _Reader(file.get_tensor, cls).model(header, cls, "")
+        model: Model = _Reader(file.get_tensor).model(header, cls, "")
     return model
 
 
@@ -131,6 +131,14 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
+class Stored:
+    """Base class of what a model file holds: its parameters, and every attribute that ends in ``_``."""
+
+    def _saved_params(self) -> dict[str, Any]:
+        """Parameters that `save` writes."""
+        return {}
+
+
 class _Writer(NamedTuple):
     """Descriptions of models; arrays go to ``tensors``, parameters that cannot be saved to ``unsaved``."""
 
@@ -145,7 +153,7 @@ class _Writer(NamedTuple):
 
     def param(self, name: str, value: Any) -> Any:
         value = value.item() if isinstance(value, np.generic) else value
-        if hasattr(value, "_saved_params"):
+        if isinstance(value, Stored):
             return self.model(value, f"{name}.")
         if not _is_plain(value):
             self.unsaved[name] = type(value).__name__
@@ -155,7 +163,7 @@ class _Writer(NamedTuple):
         value = value.item() if isinstance(value, np.generic) else value
         if _is_plain(value):
             return {"json": value}
-        if hasattr(value, "_saved_params"):
+        if isinstance(value, Stored):
             return {"model": self.model(value, f"{name}.")}
         if sp.issparse(value):
             csr = sp.csr_array(value)
@@ -179,10 +187,9 @@ def _halved(array: NDArray[Any]) -> NDArray[Any]:
 
 
 class _Reader(NamedTuple):
-    """Models from descriptions: ``tensor`` reads an array by name, ``cls`` is the class of the whole model."""
+    """Models from descriptions; ``tensor`` reads an array by name."""
 
     tensor: Callable[[str], Any]
-    cls: Any
 
     def model(self, description: dict[str, Any], cls: Any, prefix: str) -> Any:
         params = {
@@ -198,9 +205,7 @@ class _Reader(NamedTuple):
         return model
 
     def part(self, description: dict[str, Any], prefix: str) -> Any:
-        # A part may be any tagger; their common base is the last class with this method.
-        base = [cls for cls in self.cls.__mro__ if hasattr(cls, "_saved_params")][-1]
-        cls = _find_class(description["class"], base)
+        cls = _find_class(description["class"], Stored)
         if cls is None:
             raise ValueError(f"{prefix[:-1]} is a {description['class']!r}, which this program has not imported")
         return self.model(description, cls, prefix)

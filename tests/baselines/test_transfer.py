@@ -188,3 +188,38 @@ class TestCosine:
     def test_spaces_of_different_dimensions_are_refused(self, data):
         with pytest.raises(ValueError, match=r"^seen: "):
             fitted(Cosine(), data)
+
+    def test_without_annotations_a_label_has_its_share_of_the_evidence(self, tmp_path):
+        words = {"cat": [1.0, 0.1, 0.0], "car": [0.0, 1.0, 0.1], "tree": [0.1, 0.0, 1.0]}
+        kitten, sky = [1.0, 0.12, 0.0], [-1.0, 0.5, 0.5]
+        X = np.array([[2.0, 0.4, 0.2], [0.1, 0.1, 0.1], [0.0, 1.0, 1.0]])
+        model = Cosine.without_annotations(words, scale=10.0)
+        cosines = unit(X) @ unit(np.array([*words.values(), kitten, sky])).T
+        e = np.exp(10 * cosines)
+        rivals = [[1, 2], [0, 2], [0, 1], [1, 2], [0, 1, 2]]  # all but the word and its synonyms
+        expected = np.column_stack([e[:, c] / (e[:, c] + e[:, rivals[c]].sum(axis=1)) for c in range(5)])
+        asked = words | {"kitten": kitten, "sky": sky}
+        np.testing.assert_allclose(model.predict_proba(X, asked), expected, rtol=1e-6)
+        np.testing.assert_allclose(
+            model.predict_proba(X, {"sky": sky})[:, 0], expected[:, 4]
+        )  # alone as in company
+        np.testing.assert_array_equal(model.predict(X, asked), expected > 0.5)
+        model.save(tmp_path / "m.safetensors")
+        loaded = Cosine.load(tmp_path / "m.safetensors")
+        np.testing.assert_allclose(loaded.predict_proba(X, "all"), expected[:, :3])
+        own = Cosine.without_annotations(words, scale=10.0, bias=-8.0).predict_proba(X, "all")
+        np.testing.assert_allclose(own, 1 / (1 + np.exp(8 - 10 * cosines[:, :3])))
+
+    def test_probabilities_are_finite_for_any_scale_and_refused_after_a_fit(self):
+        same_space = exact_scenes(n_features=16)
+        labels = same_space.seen_labels
+        model = Cosine.without_annotations(labels, scale=1e6)
+        p = model.predict_proba(same_space.X_test, "all")
+        assert p.min() >= 0
+        assert p.max() <= 1
+        assert not hasattr(fitted(Cosine(), same_space), "predict_proba")
+        for arguments in ({"scale": 0.0}, {"bias": float("nan")}):
+            with pytest.raises(ValueError, match=rf"^{next(iter(arguments))}: "):
+                Cosine.without_annotations(labels, **arguments)
+        with pytest.raises(ValueError, match=r"^labels: "):
+            model.predict(same_space.X_test)  # there are no seen labels

@@ -11,7 +11,7 @@ COLOURS = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0
 
 def save_graph(path: Path, nodes, inputs, outputs, constants=()):
     onnx = pytest.importorskip("onnx")
-    kinds = {"float": onnx.TensorProto.FLOAT, "double": onnx.TensorProto.DOUBLE, "int64": onnx.TensorProto.INT64}
+    kinds = {kind: getattr(onnx.TensorProto, kind.upper()) for kind in ("float", "double", "int32", "int64")}
     info = onnx.helper.make_tensor_value_info
     infos = [[info(name, kinds[kind], shape) for name, kind, shape in side] for side in (inputs, outputs)]
     made = [onnx.helper.make_node(kind, reads, writes, **settings) for kind, reads, writes, settings in nodes]
@@ -43,8 +43,13 @@ def word_table(path: Path):
     return save_graph(path, nodes, [ids], [vectors], {"table": COLOURS, "axis": np.array([1])})
 
 
-def word_tokenizer(path: Path):
+def word_tokenizer(path: Path, words=WORDS, *, special=()):
+    """A tokenizer with one token per word, between two special ones if these are given."""
     tokenizers = pytest.importorskip("tokenizers")
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(WORDS, unk_token="[UNK]"))
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    if special:
+        tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+            f"{special[0]} $A {special[1]}", special_tokens=[(name, words[name]) for name in special]
+        )
     tokenizer.save(str(path))

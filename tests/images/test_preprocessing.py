@@ -32,14 +32,19 @@ def test_a_crop_keeps_the_centre_and_a_squash_keeps_all():
         np.testing.assert_allclose([colour.min(), colour.max()], [0, 255], atol=3)
 
 
-@pytest.mark.parametrize("size", [(97, 61), (61, 97), (64, 64)])
-def test_an_image_is_resized_as_a_whole_and_then_cropped(size):
+@pytest.mark.parametrize("size", [(97, 61), (61, 97), (64, 64), (61, 90)])
+@pytest.mark.parametrize("resize", ["crop", "center-crop"])
+def test_an_image_is_resized_as_a_whole_and_then_cropped(size, resize):
     rng = np.random.default_rng(0)
     image = Image.fromarray(rng.integers(0, 256, (*size[::-1], 3), dtype=np.uint8))
-    scaled = tuple(round(32 * n / min(size)) for n in size)
-    left, top = ((n - 28) // 2 for n in scaled)
+    if resize == "crop":
+        scaled = tuple(round(32 * n / min(size)) for n in size)
+        left, top = ((n - 28) // 2 for n in scaled)
+    else:  # torchvision's Resize(32) and CenterCrop(28)
+        scaled = tuple(int(32 * n / min(size)) for n in size)
+        left, top = (round((n - 28) / 2.0) for n in scaled)
     expected = np.asarray(image.resize(scaled, Image.Resampling.BICUBIC).crop((left, top, left + 28, top + 28)))
-    assert np.abs(prepare(image, Preprocessing(28)) - expected.transpose(2, 0, 1)).max() <= 1
+    assert np.abs(prepare(image, Preprocessing(28, resize)) - expected.transpose(2, 0, 1)).max() <= 1
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 2), (1, 100_000), (100_000, 1), (223, 225)])

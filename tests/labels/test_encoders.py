@@ -1,12 +1,11 @@
 """Text encoders: the one that is installed, ONNX graphs, models of the hub, prompts."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.hub import serve
 
 from unseen.labels.encoders import (
     MINILM,
@@ -157,61 +156,14 @@ def test_what_is_not_a_text_encoder_is_refused(model, tmp_path):
         open_encoder("glvoe")
 
 
-class Hub(BaseHTTPRequestHandler):
-    """As much of the Hugging Face hub as a download needs."""
-
-    commit = "0123456789abcdef0123456789abcdef01234567"
-
-    def do_HEAD(self):
-        self.do_GET()
-
-    def do_GET(self):
-        path = self.path.partition("?")[0]
-        self.asked.append(path)
-        files = {str(file.relative_to(self.folder)): file for file in self.folder.rglob("*") if file.is_file()}
-        name = path.partition(f"/resolve/{self.commit}/")[2]
-        if path.startswith(f"/api/models/{MINILM}/tree/"):
-            listing = [{"type": "file", "path": n, "size": f.stat().st_size, "oid": n} for n, f in files.items()]
-        else:
-            listing = {"id": MINILM, "sha": self.commit, "siblings": [{"rfilename": name} for name in files]}
-        is_there = name in files or path.startswith(f"/api/models/{MINILM}")
-        body = files[name].read_bytes() if name in files else json.dumps(listing).encode()
-        self.send_response(200 if is_there else 404)
-        headers = {"Content-Length": len(body), "Content-Type": "application/json", "ETag": f'"{name}"'}
-        for header, value in (headers | {"X-Repo-Commit": self.commit}).items():
-            self.send_header(header, str(value))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
 def test_a_model_of_the_hub_is_fetched_once_and_then_works_offline(tmp_path, monkeypatch):
-    constants = pytest.importorskip("huggingface_hub.constants")
     (write_export(tmp_path / "model") / "pytorch_model.bin").write_bytes(b"large")
-    handler = type("Handler", (Hub,), {"folder": tmp_path / "model", "asked": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    address = f"http://127.0.0.1:{server.server_port}"
-    # What the library read from HF_ENDPOINT and HF_HOME when it was imported.
-    monkeypatch.setattr(constants, "ENDPOINT", address)
-    monkeypatch.setattr(
-        constants, "HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}"
-    )
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        expected = unit(TABLE[[6, 1, 2]].mean(axis=0))[None]
+    expected = unit(TABLE[[6, 1, 2]].mean(axis=0))[None]
+    with serve({MINILM: [tmp_path / "model"]}, tmp_path, monkeypatch) as hub:
         np.testing.assert_allclose(open_encoder("minilm").encode(["dog cat"]), expected, rtol=1e-6)
         with pytest.raises(FileNotFoundError, match=r"^vectors: 'nobody/nothing'"):
             open_encoder("nobody/nothing")
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-    assert not any("pytorch_model" in path for path in handler.asked)
+    assert not any("pytorch_model" in path for path in hub.asked)
     np.testing.assert_allclose(open_encoder(MINILM).encode(["dog cat"]), expected, rtol=1e-6)
 
 

@@ -8,13 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from tests.data import FOLDER
 from tests.labels.test_encoders import Letters
 
-from unseen.labels.diagnosis import diagnose
+from unseen.baselines import Cosine
+from unseen.baselines.cosine import SYNONYM
+from unseen.labels.diagnosis import comparable, diagnose
 from unseen.labels.space import LabelSpace
 
 NAMES = ["cat", "dog", "car"]
 VECTORS = np.array([[1.0, 0.5], [1.0, 0.25], [0.0, 4.0]])
+CLIP_TEXTS = FOLDER / "compact" / "clip_vitb32_text.npz"
+SAME = [("couch", "sofa"), ("tv", "television"), ("car", "vehicle"), ("dog", "puppy"), ("cup", "mug")]
+OTHER = [("dog", "cat"), ("train", "bus"), ("pizza", "pie"), ("couch", "armchair"), ("mouse", "rat")]
 
 matrices = arrays(np.float64, (4, 3), elements=st.floats(-1e6, 1e6))
 
@@ -122,3 +128,44 @@ def test_few_labels_are_compared_as_they_are_and_said_to_be_few():
     assert found.is_rough
     assert found.labels[0].neighbours[0][0] == "aaa"
     assert found.labels[0].neighbours[0][1] > 0.9
+
+
+@pytest.fixture(scope="module")
+def clip_texts():
+    sets = ("coco", "objects365", "openimages", "lvis")
+    with np.load(CLIP_TEXTS) as file:
+        names = [str(name).lower() for one in sets for name in file[f"{one}_names"]]
+        vectors = np.vstack([file[f"{one}_vectors"] for one in sets]).astype(float)
+    first = {name: i for i, name in reversed(list(enumerate(names)))}
+    return LabelSpace(list(first), vectors[list(first.values())])
+
+
+@pytest.mark.skipif(not CLIP_TEXTS.is_file(), reason=f"no CLIP vectors in {FOLDER} (set UNSEEN_DATA)")
+class TestTextsOfCLIP:
+    """The text half of CLIP ViT-B/32, whose vectors have a large common part: cosines of 0.55 to 0.9."""
+
+    def test_neighbours_mean_the_same_and_no_word_is_near_to_all(self, clip_texts):
+        model = Cosine.without_annotations(clip_texts)
+        pairs = {"couch": "sofa", "tv": "television", "cat": "kitten", "dog": "puppy", "airplane": "aircraft"}
+        for name, neighbour in pairs.items():
+            assert neighbour in [tag.name for tag in model.similar_labels(name, top=2)]
+        occurrences = {}
+        for center in (True, False):
+            unit = comparable(clip_texts, center=center)
+            nearest = np.argsort(-(unit @ unit.T), axis=1)[:, 1:11]
+            occurrences[center] = np.bincount(nearest.ravel()).max()
+        assert occurrences[True] < 50 < 150 < occurrences[False]  # 10 on average; what is common makes hubs
+
+    def test_synonyms_are_no_alternatives_and_siblings_are(self, clip_texts):
+        unit = comparable(clip_texts)
+        cosine = {
+            pair: unit[clip_texts.index(pair[0])] @ unit[clip_texts.index(pair[1])] for pair in (*SAME, *OTHER)
+        }
+        assert min(cosine[pair] for pair in SAME) > SYNONYM > max(cosine[pair] for pair in OTHER)
+
+    def test_the_diagnosis_finds_support_and_orphans(self, clip_texts):
+        seen, unseen = ["dog", "car", "chair", "pizza", "boat"], ["cat", "bus", "couch", "sandwich", "umbrella"]
+        found = diagnose(clip_texts.select(seen), clip_texts.select(unseen))
+        assert found.orphans == ("umbrella",)
+        nearest = {label.name: label.neighbours[0][0] for label in found.labels}
+        assert (nearest["cat"], nearest["bus"], nearest["sandwich"]) == ("dog", "car", "pizza")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from unseen import __version__
+from unseen.cli.backbones import backbones
 from unseen.cli.data import data_app
 from unseen.cli.experiments import demo, reproduce
 from unseen.cli.labels import labels
@@ -20,7 +21,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, tag, index, search, duplicates, explain, features, fit, evaluate, labels, reproduce):
+for command in (demo, tag, index, search, duplicates, explain, features, fit, evaluate, labels, backbones, reproduce):
     app.command()(command)
 app.add_typer(data_app, name="data")
 

@@ -27,11 +27,14 @@ from unseen.templates import Table
 
 if TYPE_CHECKING:
     from unseen.explanation import Explanation
-    from unseen.photos.tagger import PhotoTags
+    from unseen.photos.tagger import PhotoTagger, PhotoTags
     from unseen.photos.training import Trained
 
 _Words = Annotated[list[str], Option("--words", "-w", help="Comma-separated words, or a file; repeatable.")]
 _Model = Annotated[str | None, Option("--model", "-m", help="A model from unseen fit; else the packaged one.")]
+_Backbone = Annotated[
+    str | None, Option("--backbone", help="Tag by an image-text model alone: siglip2, ...; see unseen backbones.")
+]
 _Features = Annotated[str, Argument(help="Folder of unseen features, or an .npz file with one row per image.")]
 _Annotations = Annotated[str, Option("--annotations", "-a", help="CSV, VOC devkit, COCO file or NUS-WIDE folder.")]
 _Split = Annotated[str | None, Option(help="Part of the annotations, or all; else train(val) or test, as needed.")]
@@ -44,6 +47,7 @@ def tag(
     photos: Annotated[list[str], Argument(help="Image files, folders of them, .txt or .csv lists.")],
     words: _Words = _NONE,
     model: _Model = None,
+    backbone: _Backbone = None,
     top: Annotated[int, Option(min=1, help="Tags per photo.")] = 5,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object per line, one per photo.")] = False,
     as_csv: Annotated[bool, Option("--csv", help="Print a CSV table, one row per tag.")] = False,
@@ -54,9 +58,11 @@ def tag(
         if as_json and as_csv:
             raise ValueError("--json and --csv were both given. Choose one.")
         check_output(output)
-        from unseen.photos.tagger import PhotoTagger, thumbnail
+        from unseen.photos.tagger import thumbnail
 
-        tagged = PhotoTagger.load(model).tag(photos, read_words(words, "--words") if words else "everyday", top)
+        asked = read_words(words, "--words") if words else "everyday"
+        tagger = load_tagger(model, backbone)
+        tagged = tagger.tag(photos, asked, top)
         show = _print_json if as_json else _print_csv if as_csv else _print_text
         if as_csv:
             typer.echo("path,rank,label,score,predicted")
@@ -72,6 +78,8 @@ def tag(
                 show(photo)
         if not (as_json or as_csv):
             say("* above the photo's own threshold, which is at 0.", style="dim")
+            if not tagger.tagger.n_seen_:
+                say(f"By {tagger.backbone.name} alone: not calibrated on annotated photos.", style="dim")
         if output is not None:
             write_page(output, "tags.html.j2", photos=cards)
     if n_problems:
@@ -82,6 +90,7 @@ def explain(
     photo: Annotated[str, Argument(help="An image file.")],
     words: _Words,
     model: _Model = None,
+    backbone: _Backbone = None,
     by: Annotated[str, Option(help="Split what was learned over annotated labels, or images.")] = "labels",
     top: Annotated[int, Option(min=1, help="Parts to show.")] = 10,
     output: _Page = None,
@@ -89,9 +98,9 @@ def explain(
     """Explain a photo's score for a word: exact parts from labels, classes of the backbone or images."""
     with one_line_errors("explain"):
         check_output(output)
-        from unseen.photos.tagger import PhotoTagger, thumbnail
+        from unseen.photos.tagger import thumbnail
 
-        tagger = PhotoTagger.load(model)
+        tagger = load_tagger(model, backbone)
         asked = tagger.label_vectors(read_words(words, "--words"))  # spellings of one word are merged
         found = [tagger.explain(photo, word, by) for word in asked]
         tables = [_parts_table(why, top) for why in found]
@@ -108,7 +117,7 @@ def explain(
 def features(
     sources: Annotated[list[str], Argument(help="Image files, folders of them, .txt or .csv lists of paths.")],
     output: Annotated[Path, Option("--output", "-o", help="Folder for the features.")],
-    backbone: Annotated[str, Option(help="Its name, or an .onnx file.")] = "efficientnet-lite0",
+    backbone: Annotated[str, Option(help="See unseen backbones; or an .onnx file.")] = "efficientnet-lite0",
     batch: Annotated[int, Option(min=1, help="Images per call of the network.")] = 1,
     jobs: Annotated[int | None, Option(min=1, help="Threads; by default one per core.")] = None,
     strict: Annotated[bool, Option("--strict", help="Fail if a file cannot be read.")] = False,
@@ -173,6 +182,7 @@ def evaluate(
     features: _Features,
     annotations: _Annotations,
     model: _Model = None,
+    backbone: _Backbone = None,
     split: _Split = None,
     output: _Page = None,
 ) -> None:
@@ -180,13 +190,22 @@ def evaluate(
     with one_line_errors("evaluate"):
         check_output(output)
         from unseen.photos.evaluation import evaluate_photos
-        from unseen.photos.tagger import PhotoTagger
 
-        tables = evaluate_photos(PhotoTagger.load(model), features, annotations, split).tables()
+        tables = evaluate_photos(load_tagger(model, backbone), features, annotations, split).tables()
         for table in tables:
             print_table(table)
         if output is not None:
             write_page(output, "evaluation.html.j2", subtitle=str(features), tables=tables)
+
+
+def load_tagger(model: str | None, backbone: str | None) -> PhotoTagger:
+    """Tagger of ``--model`` or ``--backbone``, or the packaged one."""
+    from unseen.images.backbones import DEFAULT
+    from unseen.photos.tagger import PhotoTagger
+
+    if model is not None and backbone is not None:
+        raise ValueError("--model and --backbone were both given. A model knows its backbone: pass one of them.")
+    return PhotoTagger.load(model) if backbone in (None, DEFAULT) else PhotoTagger.from_pair(str(backbone))
 
 
 def _print_text(photo: PhotoTags) -> None:

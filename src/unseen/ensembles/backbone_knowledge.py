@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+import hashlib
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +21,18 @@ MOST_SAMPLED = 512  # training images for the regression; more do not help
 PENALTY, FEATURE_PENALTY = 0.03, 0.01  # of the regression on logits and on features
 LOWEST = -6e4  # logits further below the largest are infinite in half precision
 LABELS_AT_ONCE = 256  # one row per name of a class makes a tall matrix
+N_POWERS, LEAST_EVIDENCE, LITERAL = 3, 1e-6, 0.75  # of the clues: powers 8, 16 and 32 of the cosines
+MOST_RECENT = 4  # sets of labels whose affinities are kept
+
+
+class _About(NamedTuple):
+    """What depends on the labels alone."""
+
+    affinities: Matrix  # b_kc
+    weights: Matrix | None  # of the regression, one column per label
+    level: Any  # mean evidence on the sample
+    by_power: list[Any]
+    of_labels: list[Matrix]
 
 
 class BackboneKnowledge(ScoredTagger):
@@ -254,9 +267,7 @@ class BackboneKnowledge(ScoredTagger):
         self.sample_logits_ = np.maximum(logits - logits.max(axis=1, keepdims=True), LOWEST).astype(np.float16)
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
-        affinities, n_classes = self._affinities(M), len(self.class_names_)
-        sample = self._evidence(self.sample_logits_.astype(np.float64), affinities)
-        level, found = sample.mean(axis=0) if len(sample) else 0.0, []
+        about, n_classes, found = self._about(M), len(self.class_names_), []
         for _, chunk in scaled_chunks(X, normalize=False):
             logits = chunk[:, self.n_features_ :]
             if (
@@ -268,12 +279,54 @@ class BackboneKnowledge(ScoredTagger):
                 raise ValueError(
                     "X: its rows are probabilities. Pass the logits of the backbone, or np.log(X + 1e-12)."
                 )
-            scores = self._evidence(logits, affinities)
-            if len(sample):
-                alike = (self._appearance(chunk) - self.middle_) @ self.smoother_.T.astype(np.float64)
-                scores = (1.0 - self.regression_) * scores + self.regression_ * (alike @ (sample - level) + level)
+            scores = np.zeros((len(logits), len(M)))
+            if self.regression_ < 1.0 or about.weights is None:
+                scores += self._evidence(logits, about.affinities)
+            if about.weights is not None:
+                regressed = (self._appearance(chunk) - self.middle_) @ about.weights + about.level
+                scores = (1.0 - self.regression_) * scores + self.regression_ * regressed
             found.append(scores)
         return np.vstack(found)
+
+    def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
+        """Evidence from ever more literal matches of names, and how literal the best match is."""
+        about = self._about(M)
+        chunks = (softmax(chunk[:, self.n_features_ :], axis=1) for _, chunk in scaled_chunks(X, normalize=False))
+        p = np.vstack(list(chunks)).astype(np.float32)
+        return [np.log(p @ affinities + LEAST_EVIDENCE) for affinities in about.by_power], about.of_labels
+
+    def _about(self, M: Matrix) -> _About:
+        """All that depends on labels alone; kept for the sets of labels that were asked for last."""
+        kept: dict[bytes, _About] = vars(self).setdefault("_recent", {})
+        key = hashlib.sha256(np.ascontiguousarray(M)).digest()
+        if key not in kept:
+            affinities, weights, level = self._affinities(M), None, 0.0
+            if len(self.sample_logits_):
+                sample = self._evidence(self.sample_logits_.astype(np.float64), affinities)
+                level = sample.mean(axis=0)
+                weights = self.smoother_.T.astype(np.float64) @ (sample - level)
+            kept[key] = _About(affinities, weights, level, *self._literal(M))
+            while len(kept) > MOST_RECENT:
+                kept.pop(next(iter(kept)))
+        return kept[key]
+
+    def _literal(self, M: Matrix) -> tuple[list[Any], list[Matrix]]:
+        """``max_n specificity_n cos_nc^q`` of each class, for each power q; and the best match of each label."""
+        names = self.name_vectors_ * self.name_scales_[:, None]
+        lengths = np.linalg.norm(names, axis=1, keepdims=True)
+        cosines = np.maximum((names / np.maximum(lengths, TINY)) @ unit_rows(M).T, 0.0).astype(np.float32)
+        specificity = (lengths**self.sharpness_).astype(np.float32)
+        best = [cosines.max(axis=0), (cosines * specificity).max(axis=0)]
+        best.append(np.log1p((self._by_class(cosines) > LITERAL).sum(axis=0)))
+        powers, by_power = cosines**4, []
+        for _ in range(N_POWERS):
+            powers = powers * powers
+            by_power.append(self._by_class(powers * specificity))
+        return by_power, best
+
+    def _by_class(self, of_names: Any) -> Any:
+        """Largest value over the names of each class."""
+        return np.maximum.reduceat(of_names[self.membership_.indices], self.membership_.indptr[:-1], axis=0)
 
     def _parts(self, X: Any, M: Matrix) -> list[Part]:
         logits = scaled(X, normalize=False)[:, self.n_features_ :]
@@ -301,11 +354,10 @@ class BackboneKnowledge(ScoredTagger):
     def _affinities(self, M: Matrix) -> Matrix:
         """b_kc, one row per class and one column per label."""
         names, labels = self.name_vectors_ * self.name_scales_[:, None], unit_rows(M)
-        starts = self.membership_.indptr[:-1]
         found = []
         for first in range(0, len(M), LABELS_AT_ONCE):
             cosines = np.maximum(names @ labels[first : first + LABELS_AT_ONCE].T, 0.0)
-            found.append(np.maximum.reduceat(cosines[self.membership_.indices], starts, axis=0) ** self.sharpness_)
+            found.append(self._by_class(cosines) ** self.sharpness_)
         own = np.hstack(found)
         if not self.cooccurrence_ or not self.companions_.shape[1]:
             return own

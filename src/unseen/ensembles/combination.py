@@ -152,6 +152,11 @@ class Combination(ScoredTagger):
         factors = self._factors(M)
         return np.asarray((first - self.means_[0]) * factors[0] + (second - self.means_[1]) * factors[1])
 
+    def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
+        taggers = zip((self.first_, self.second_), self._split(X, M), strict=True)
+        found = [tagger._clues(own, tagger._embed(vectors, "labels")) for tagger, (own, vectors) in taggers]
+        return found[0][0] + found[1][0], found[0][1] + found[1][1]
+
     def _factors(self, M: Matrix) -> tuple[Matrix, Matrix]:
         """Factors on the scores of both taggers, one entry per label."""
         trust = np.where(seen_places(M, self.label_vectors_[: self.n_seen_]) >= 0, 1.0, self.transfer_)

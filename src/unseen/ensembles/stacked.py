@@ -188,6 +188,15 @@ class Stacked(ZeroShotTagger):
         slopes = np.where(known, self.seen_odds_[1], self.unseen_odds_[1])
         return np.asarray(scores + slopes * self._evidence_scores(others, M)) if slopes.any() else scores
 
+    def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
+        features, others = self._columns(X)
+        clues, of_labels = [], []
+        if self.evidence_ is not None:
+            clues, of_labels = self.evidence_._clues(others, self.evidence_._embed(M, "labels"))
+        if self.transfer_ is not None:
+            clues = [self.transfer_._margin_scores(features, self.transfer_._embed(M, "labels")), *clues]
+        return clues, of_labels
+
     def _thresholds(self, X: Any) -> Matrix:
         if self.transfer_ is None:
             return np.zeros(X.shape[0])

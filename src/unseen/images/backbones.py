@@ -15,15 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unseen.hub import PAIRS, find_pair
 from unseen.images import imagenet
 from unseen.images.preprocessing import Preprocessing
-from unseen.labels.encoders import OnnxEncoder, PromptedEncoder, TextEncoder, import_extra
+from unseen.labels.encoders import import_extra, with_absolute_path
 from unseen.validation import check_count, check_names, listed
 
-__all__ = ["NAMES", "Backbone", "Described", "OnnxBackbone", "Pair", "open_backbone", "open_pair"]
+__all__ = ["NAMES", "Backbone", "Described", "OnnxBackbone", "open_backbone"]
 
 DEFAULT = "efficientnet-lite0"
-NAMES = (DEFAULT, "vgg19")
+NAMES = (DEFAULT, "vgg19", *PAIRS)
+_USUAL_OUTPUTS = ("image_embeds", "pooler_output", "embedding")  # of image-text models
 _PREPARING = tuple(field.name for field in fields(Preprocessing))
 _NEEDED = ("mean", "std", "value_range")  # no default: a wrong guess would go unnoticed
 
@@ -82,6 +84,8 @@ def open_backbone(name: str | Path = DEFAULT, *, n_threads: int | None = None) -
           classes, on ONNX Runtime.
         - ``"vgg19"``: 4096 features (fc7) and the same logits, through torchvision.
         - An ``.onnx`` file with its settings beside it; see `OnnxBackbone`.
+        - The image half of an image-text pair: a name of `unseen.hub.PAIRS` such as ``"siglip2"``, a model of the
+          Hugging Face hub (downloaded on first use) or a folder, in one of the layouts of `unseen.hub`.
     n_threads : int, optional
         Threads that share the work of one call; None for one per core. With many small batches,
         ``n_threads=1`` and calls from one thread per core are fastest.
@@ -94,7 +98,13 @@ def open_backbone(name: str | Path = DEFAULT, *, n_threads: int | None = None) -
         return VGG19(n_threads)
     if Path(name).suffix == ".onnx":
         return OnnxBackbone(name, n_threads=n_threads)
-    raise ValueError(f"backbone: {str(name)!r} is unknown. Choose one of {listed(NAMES)}, or pass an .onnx file.")
+    if pair := find_pair(name):
+        full_name = with_absolute_path(str(name))
+        return OnnxBackbone(pair.image, name=full_name, n_threads=n_threads, settings=pair.image_settings)
+    raise ValueError(
+        f"backbone: {str(name)!r} is unknown. Choose one of {', '.join(NAMES)}, or pass an .onnx file, or the "
+        f"folder or hub id of an image-text pair."
+    )
 
 
 class OnnxBackbone(Backbone):
@@ -102,14 +112,16 @@ class OnnxBackbone(Backbone):
 
     A TOML file of the same name beside it (``model.toml`` for ``model.onnx``) holds ``mean``, ``std`` and
     ``value_range``; optionally the other parameters of `Preprocessing`, ``features`` and ``logits`` (names of
-    outputs; ``features`` may be omitted if there is one output only) and ``class_names`` (a list,
-    a text file with one name per line, or "imagenet"). Its name is by default the absolute path; `open_backbone`
-    explains ``n_threads``.
+    outputs; ``features`` may be omitted if there is one output only, or one of a usual name) and ``class_names``
+    (a list, a text file with one name per line, or "imagenet"). ``settings`` replace this file. Its name is by
+    default the absolute path; `open_backbone` explains ``n_threads``.
     """
 
-    def __init__(self, path: str | Path, *, name: str | None = None, n_threads: int | None = None) -> None:
+    def __init__(
+        self, path: str | Path, *, name: str | None = None, n_threads: int | None = None, settings: Any = None
+    ) -> None:
         path = Path(path).expanduser()
-        self.settings = settings = _read_settings(path)
+        settings = _read_settings(path) if settings is None else settings
         self.name = name or os.path.abspath(path)  # noqa: PTH100 (links stay links, unlike with resolve)
         runtime = import_extra("onnxruntime", "images")
         options = runtime.SessionOptions()
@@ -147,7 +159,8 @@ class OnnxBackbone(Backbone):
 
     def _choose_outputs(self, features: str | None, logits: str | None) -> list[str]:
         known = [str(item.name) for item in self._session.get_outputs()]
-        chosen = [features or (known[0] if len(known) == 1 else ""), *([logits] if logits else [])]
+        usual = [name for name in _USUAL_OUTPUTS if name in known]
+        chosen = [features or (known if len(known) == 1 else [*usual, ""])[0], *([logits] if logits else [])]
         if not set(chosen) <= set(known):
             raise ValueError(
                 f"features, logits: {listed(chosen)} was given. Choose among the outputs of {self.name!r}, "
@@ -195,12 +208,14 @@ class VGG19(Backbone):
     torchvision downloads the weights once (548 MB). The number of threads is a setting of the whole process.
     """
 
+    n_features = 4096
+
     def __init__(self, n_threads: int | None = None) -> None:
         self._torch = import_extra("torch", "torch")
         models = import_extra("torchvision.models", "torch")
         if n_threads is not None:
             self._torch.set_num_threads(n_threads)
-        self.name, self.n_features, self.class_names = "vgg19", 4096, imagenet.class_names()
+        self.name, self.class_names = "vgg19", imagenet.class_names()
         self.preprocessing = Preprocessing(
             interpolation="bilinear", mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), value_range=1.0
         )
@@ -220,44 +235,6 @@ class VGG19(Backbone):
         return Described(features.numpy(), logits.numpy())
 
 
-class Pair(NamedTuple):
-    """Two encoders of one space, such as CLIP's: features and label vectors can be compared by their cosine."""
-
-    image: Backbone
-    text: TextEncoder  # for the vectors of a `LabelSpace`, then for example `unseen.baselines.Cosine`
-
-
-def open_pair(path: str | Path, *, n_threads: int | None = None) -> Pair:
-    """Open an image and a text encoder that share one space.
-
-    Parameters
-    ----------
-    path : str or pathlib.Path
-        The image encoder, an .onnx file. Its settings (see `OnnxBackbone`) have a table ``[text]`` with ``model``,
-        the .onnx file of the text encoder; optionally ``prompt``, such as "a photo of a {}", and ``tokenizer``,
-        ``output``, ``max_tokens`` and ``pad_token`` of `unseen.labels.encoders.OnnxEncoder`. Files are relative to
-        the folder of the image encoder.
-    n_threads : int, optional
-        Threads of the image encoder; None for one per core.
-    """
-    path = Path(path).expanduser()
-    image = OnnxBackbone(path, n_threads=n_threads)
-    try:
-        settings = {"max_tokens": 77} | image.settings["text"]
-        files = {key: path.parent / settings.pop(key) for key in ("model", "tokenizer") if key in settings}
-        prompt = settings.pop("prompt", "{}")
-        text = PromptedEncoder(OnnxEncoder(files["model"], files.get("tokenizer"), **settings), prompt)
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"text: wrong or missing in the settings of {str(path)!r} ({error}).") from None
-    n_dims = text.encode(["a"]).shape[1]
-    if n_dims != image.n_features:
-        raise ValueError(
-            f"text: {text.name!r} gives {n_dims} dimensions, the image encoder {str(path)!r} {image.n_features}. "
-            f"Name matching encoders and outputs."
-        )
-    return Pair(image, text)
-
-
 def _read_settings(path: Path) -> dict[str, Any]:
     """Settings in the TOML file that belongs to an .onnx file; unknown keys and wrong types are errors."""
     file = path.with_suffix(".toml")
@@ -270,7 +247,7 @@ def _read_settings(path: Path) -> dict[str, Any]:
         settings = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"backbone: {str(file)!r} is not a TOML file ({error}). Correct it.") from error
-    known = (*_PREPARING, "features", "logits", "class_names", "text")
+    known = (*_PREPARING, "features", "logits", "class_names")
     problems = [f"{key} is missing" for key in _NEEDED if key not in settings]
     problems += [f"{key!r} is unknown" for key in settings if key not in known]
     if problems:

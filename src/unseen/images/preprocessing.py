@@ -26,11 +26,12 @@ class Preprocessing:
     ----------
     size : int, default=224
         Side of the square input, in pixels.
-    resize : {"crop", "squash"}, default="crop"
+    resize : {"crop", "center-crop", "squash"}, default="crop"
         "crop": the shorter side becomes ``size / crop_fraction`` and the centre is cut out: the image keeps its
-        proportions and loses its edges. "squash": the whole image is distorted into the square.
+        proportions and loses its edges. "center-crop": the same, rounded as torchvision rounds. "squash": the
+        whole image is distorted into the square.
     crop_fraction : float, default=0.875
-        With "crop": the part of the shorter side that is kept, in (0, 1].
+        Of a crop: the part of the shorter side that is kept, in (0, 1].
     interpolation : {"nearest", "bilinear", "bicubic", "lanczos"}, default="bicubic"
         Filter of Pillow's resize; images that shrink are smoothed.
     mean, std : tuple of 3 floats, default=(0, 0, 0) and (1, 1, 1)
@@ -52,7 +53,7 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         check_count(self.size, "size")
-        check_choice(self.resize, "resize", ("crop", "squash"))
+        check_choice(self.resize, "resize", ("crop", "center-crop", "squash"))
         check_choice(self.interpolation, "interpolation", ("nearest", "bilinear", "bicubic", "lanczos"))
         check_choice(self.layout, "layout", ("NCHW", "NHWC"))
         checked = {
@@ -102,8 +103,9 @@ def _square(image: Image, how: Preprocessing, method: int) -> Image:
     if how.resize == "squash":
         return image.resize(size, method)
     side, shorter = shorter_side(how), min(image.size)
-    across, down = (round(side * length / shorter) for length in image.size)
-    left, top = (across - how.size) // 2, (down - how.size) // 2
+    is_torch = how.resize == "center-crop"
+    across, down = ((int if is_torch else round)(side * length / shorter) for length in image.size)
+    left, top = ((round if is_torch else int)((length - how.size) / 2) for length in (across, down))
     if across < down <= MOST_ELONGATED * across:
         # Pillow would first resize only this part along the other axis, and round differently.
         return image.resize((across, down), method).crop((left, top, left + how.size, top + how.size))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
+import string
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -15,6 +14,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from unseen.hub import PAIRS, fetch, find_pair, is_hub_id, is_there, read_json
+from unseen.hub import import_extra as import_extra
 from unseen.validation import check_count, listed
 
 __all__ = ["OnnxEncoder", "PromptedEncoder", "TextEncoder", "UniversalSentenceEncoder", "open_encoder"]
@@ -22,19 +23,11 @@ __all__ = ["OnnxEncoder", "PromptedEncoder", "TextEncoder", "UniversalSentenceEn
 ENCODERS = ("use", "minilm")  # known by a short name
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 POOLED_OUTPUTS = ("sentence_embedding", "text_embeds", "pooler_output")
+PROMPT_OF_PAIRS = "a photo of a {}"  # as in CLIP's paper; image-text models were trained on captions
 
-_HUB_FILES = ["onnx/model.onnx*", "model.onnx*", "tokenizer.json", "modules.json", "*config.json"]
+_PUNCTUATION = str.maketrans("_", " ", string.punctuation.replace("_", ""))
 _COLUMNS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
 _BATCH = 32
-
-
-def import_extra(module: str, extra: str) -> Any:
-    """A module from an optional extra; if missing, the error gives the command to install it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        raise ImportError(f'{package}: not installed. Run: pip install "unseen[{extra}]"') from error
 
 
 @runtime_checkable
@@ -88,6 +81,10 @@ class OnnxEncoder:
     pad_token : str, optional
         Pad every text with this token, to `max_tokens` or to the fixed length of the graph's input; for graphs of
         a fixed length and models that were trained so, such as SigLIP.
+    canonicalize : bool, default=False
+        Put every text into lower case, without punctuation.
+    n_threads : int, optional
+        Threads that share the work of one call; None for one per core.
     """
 
     def __init__(
@@ -98,6 +95,8 @@ class OnnxEncoder:
         max_tokens: int | None = None,
         output: str | None = None,
         pad_token: str | None = None,
+        canonicalize: bool = False,
+        n_threads: int | None = 1,
     ) -> None:
         runtime, tokenizers = import_extra("onnxruntime", "images"), import_extra("tokenizers", "hub")
         graph = _find_graph(Path(path).expanduser())
@@ -106,7 +105,8 @@ class OnnxEncoder:
             raise FileNotFoundError(f"tokenizer: {str(words)!r} is not a file. Pass the model's tokenizer.json.")
         self.name = str(graph)
         options = runtime.SessionOptions()
-        options.intra_op_num_threads = 1
+        options.intra_op_num_threads = n_threads or 0
+        self._canonicalize = canonicalize
         try:
             self._session = runtime.InferenceSession(self.name, options, providers=["CPUExecutionProvider"])
             self._tokenizer = tokenizers.Tokenizer.from_file(str(words))
@@ -130,7 +130,7 @@ class OnnxEncoder:
         self._output = output or next((name for name in usual if name in known), known[0])
         n_texts, length = (n if isinstance(n, int) and n > 0 else None for n in inputs[0].shape)
         self._batch = n_texts or _BATCH
-        usual_length = _read_json(_beside(graph, "sentence_bert_config.json")).get("max_seq_length") or 128
+        usual_length = read_json(_beside(graph, "sentence_bert_config.json")).get("max_seq_length") or 128
         longest = length or check_count(usual_length if max_tokens is None else max_tokens, "max_tokens")
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(longest)
@@ -142,8 +142,8 @@ class OnnxEncoder:
 
     def _read_export(self, graph: Path) -> bool:
         """Whether this is a sentence-transformers export; how it pools its tokens, and whether it normalises."""
-        modules = {str(item["type"]).rpartition(".")[2] for item in _read_json(_beside(graph, "modules.json"))}
-        pooling = _read_json(_beside(graph, "1_Pooling/config.json"))
+        modules = {str(item["type"]).rpartition(".")[2] for item in read_json(_beside(graph, "modules.json"))}
+        pooling = read_json(_beside(graph, "1_Pooling/config.json"))
         modes = {key.removeprefix("pooling_mode_") for key in pooling if "pooling_mode_" in key and pooling[key]}
         others = modules - {"Transformer", "Pooling", "Normalize"} | modes - {"mean_tokens", "cls_token"}
         if others or len(modes) > 1:
@@ -155,7 +155,10 @@ class OnnxEncoder:
 
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
         """Vectors of words or phrases, of shape (n_texts, n_dims)."""
-        encoded = self._tokenizer.encode_batch(_check_texts(texts))
+        cleaned = _check_texts(texts)
+        if self._canonicalize:
+            cleaned = [" ".join(text.translate(_PUNCTUATION).lower().split()) for text in cleaned]
+        encoded = self._tokenizer.encode_batch(cleaned)
         # Batches of equal length need no padding, so a text's vector depends on the others only by rounding.
         groups: dict[int, list[int]] = {}
         for i, tokens in enumerate(encoded):
@@ -203,7 +206,7 @@ class PromptedEncoder:
 def split_prompt(source: str) -> tuple[str, str | None]:
     """Source and prompt of ``"use:a picture of a {}"``; no prompt where a file of that name exists."""
     found = re.fullmatch(r"(.{2,}?)\s*:\s*(.*)", source, re.DOTALL)  # "C:" starts a path
-    if found is None or (found[1] not in ENCODERS and "{}" not in found[2]) or _exists(source):
+    if found is None or (found[1] not in ENCODERS and "{}" not in found[2]) or is_there(source):
         return source, None
     return found[1], found[2]
 
@@ -211,7 +214,9 @@ def split_prompt(source: str) -> tuple[str, str | None]:
 def with_absolute_path(source: str) -> str:
     """The source, with its absolute path if it is a file, so that it is also found from other folders."""
     path, prompt = split_prompt(source)
-    return str(Path(path).absolute()) + (f":{prompt}" if prompt else "") if _exists(path) else source
+    if path in PAIRS or not is_there(path):
+        return source
+    return str(Path(path).expanduser().absolute()) + (f":{prompt}" if prompt else "")
 
 
 def open_encoder(source: str | Path | TextEncoder = "use") -> TextEncoder:
@@ -223,6 +228,8 @@ def open_encoder(source: str | Path | TextEncoder = "use") -> TextEncoder:
         - ``"use"``: the multilingual Universal Sentence Encoder, see `UniversalSentenceEncoder`.
         - A sentence-transformers model of the Hugging Face hub that has an ONNX export, such as
           ``"sentence-transformers/all-MiniLM-L6-v2"`` (also ``"minilm"``). It is downloaded on first use.
+        - The text half of an image-text pair, by its name (``"siglip2"``, see `unseen.hub.PAIRS`), hub id or
+          folder; unless another prompt is given, with "a photo of a {}".
         - An .onnx file or a folder with one: see `OnnxEncoder`.
         - Any of these with a prompt after a colon: ``"use:a picture of a {}"``, see `PromptedEncoder`.
         - An encoder, which is returned unchanged.
@@ -235,16 +242,22 @@ def open_encoder(source: str | Path | TextEncoder = "use") -> TextEncoder:
         return source
     bare, prompt = split_prompt(str(source))
     encoder = _open(bare, encoder_release(bare))
+    prompt = PROMPT_OF_PAIRS if prompt is None and find_pair(bare, "vectors") else prompt
     return encoder if prompt is None else PromptedEncoder(encoder, prompt)
 
 
 @cache
 def _open(source: str, release: str) -> TextEncoder:
-    return UniversalSentenceEncoder() if source == "use" else OnnxEncoder(_graph_of(source))
+    if source == "use":
+        return UniversalSentenceEncoder()
+    pair = find_pair(source, "vectors")
+    return OnnxEncoder(pair.text, n_threads=None, **pair.text_settings) if pair else OnnxEncoder(_graph_of(source))
 
 
 def encoder_release(source: str) -> str:
     """Identifier of the release of an encoder, which is not opened."""
+    if source != "use" and (pair := find_pair(source, "vectors")):
+        return f"{file_stamp(pair.text)} {pair.text_settings} {PROMPT_OF_PAIRS}"
     if source != "use":
         return file_stamp(_graph_of(source))
     with suppress(PackageNotFoundError):
@@ -260,27 +273,15 @@ def file_stamp(path: Path) -> str:
 def _graph_of(source: str) -> Path:
     """ONNX file of an encoder that is named by a path or by its name on the hub."""
     path = Path(source).expanduser()
-    if _exists(source) or path.suffix == ".onnx" or path.is_absolute():
+    if is_there(source) or path.suffix == ".onnx" or path.is_absolute():
         return _find_graph(path)
     name = MINILM if source == "minilm" else source
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+    if not is_hub_id(name):
         raise ValueError(
-            f"vectors: {source!r} is neither a file, a folder nor a known source. Pass {listed(ENCODERS)}, a "
-            f"model of the hub such as {MINILM!r}, 'glove', or a file of word vectors."
+            f"vectors: {source!r} is neither a file, a folder nor a known source. Pass {listed(ENCODERS)}, "
+            f"{listed([*PAIRS])}, a model of the hub such as {MINILM!r}, 'glove', or a file of word vectors."
         )
-    hub = import_extra("huggingface_hub", "hub")
-    reason: object = "it has no tokenizer.json"
-    for only_local in (True, False):  # the hub is contacted only if the model is not on this machine
-        try:
-            folder = Path(hub.snapshot_download(name, allow_patterns=_HUB_FILES, local_files_only=only_local))
-            if (folder / "tokenizer.json").is_file():
-                return _find_graph(folder)
-        except Exception as error:  # the hub's, httpx's and the system's errors
-            reason = error
-    raise FileNotFoundError(
-        f"vectors: {name!r} cannot be loaded from the Hugging Face hub ({reason}). Check its name and the "
-        f"connection, or pass a folder that holds onnx/model.onnx and tokenizer.json."
-    )
+    return _find_graph(fetch(name, "vectors"))
 
 
 def _find_graph(path: Path) -> Path:
@@ -294,17 +295,6 @@ def _beside(graph: Path, name: str) -> Path:
     """A file of the same model, in the folder of the graph or in the one above."""
     here = graph.parent / name
     return here if here.is_file() else graph.parent.parent / name
-
-
-def _read_json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-
-
-def _exists(text: str) -> bool:
-    try:
-        return Path(text).expanduser().exists()
-    except (OSError, ValueError):  # too long for a path, or not a path at all
-        return False
 
 
 def _check_texts(texts: Sequence[str]) -> list[str]:

@@ -69,6 +69,12 @@ def vector_sources() -> tuple[str, ...]:
     return ("glove", *(f"glove-{corpus}-{dim}d" for corpus, item in GLOVE.items() for dim in item[2].split()))
 
 
+def is_encoder(source: str | PathLike[str] | TextEncoder) -> bool:
+    """Whether a source is a text encoder, which has a vector for every text, and not a table of words."""
+    bare = "" if isinstance(source, TextEncoder) else split_prompt(str(source))[0]
+    return bare not in vector_sources() and _split_member(bare)[0].suffix not in SUFFIXES
+
+
 def look_up(
     names: Sequence[str], source: str | PathLike[str] | TextEncoder = "use", *, missing: str = "error"
 ) -> LabelVectors:
@@ -97,8 +103,7 @@ def look_up(
         Fewer than `names` under ``missing="skip"``.
     """
     check_choice(missing, "missing", ("error", "mean", "skip"))
-    bare = "" if isinstance(source, TextEncoder) else split_prompt(str(source))[0]
-    if bare not in vector_sources() and _split_member(bare)[0].suffix not in SUFFIXES:
+    if is_encoder(source):
         phrases = [as_phrase(name) for name in names]
         if isinstance(source, TextEncoder):
             where, encoded = source.name, source.encode(phrases)

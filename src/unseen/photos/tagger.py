@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 from unseen import model_file
 from unseen.base import Tag, ZeroShotTagger
 from unseen.explanation import Explanation
+from unseen.hub import PAIRS, find_pair
 from unseen.images.backbones import Backbone, open_backbone
 from unseen.images.features import describe_each, open_features
 from unseen.images.reading import find_images, read_image
-from unseen.labels.encoders import with_absolute_path
+from unseen.labels.encoders import split_prompt, with_absolute_path
 from unseen.labels.names import everyday_labels, label_key, merge_names
 from unseen.labels.space import LabelSpace
 from unseen.templates import data_uri
-from unseen.validation import check_choice, check_count, check_names
+from unseen.validation import check_choice, check_count, check_names, listed
 
 __all__ = ["PhotoTagger", "PhotoTags"]
 
@@ -109,6 +110,29 @@ class PhotoTagger:
                 f"preprocessing. Fit it again on features of this one."
             )
         return model
+
+    @classmethod
+    def from_pair(cls, source: str) -> PhotoTagger:
+        """Tag by an image-text model alone, without annotations; see `Cosine.without_annotations`.
+
+        Parameters
+        ----------
+        source : str
+            A name of `unseen.hub.PAIRS`, a model of the hub (downloaded on first use) or a folder; with a prompt
+            after a colon, ``"siglip2:a picture of a {}"``, if it is not to be "a photo of a {}".
+        """
+        from unseen.baselines import Cosine
+
+        name = split_prompt(source)[0]
+        pair = find_pair(name)
+        if pair is None:
+            raise ValueError(
+                f"backbone: {name!r} has no text encoder. Fit a model on its features with unseen features and "
+                f"unseen fit, or choose {listed([*PAIRS])}, or the folder or hub id of an image-text pair."
+            )
+        backbone = open_backbone(name, n_threads=1)
+        words = LabelSpace(everyday_labels(), source)
+        return cls(Cosine.without_annotations(words, pair.scale, pair.bias), backbone, source)
 
     def save(self, path: str | Path) -> None:
         """Write one self-contained file, atomically; ``ZeroShotTagger.load`` reads the tagger alone."""

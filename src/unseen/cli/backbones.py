@@ -1,0 +1,72 @@
+"""`unseen backbones`: networks that are there, and those that can be had."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+from rich.filesize import decimal
+from typer import Argument, Option
+
+from unseen.cli.terminal import one_line_errors, print_table
+from unseen.templates import Table
+
+_COLUMNS = ("name", "dimensions", "input", "size", "licence", "state")
+
+
+def backbones(
+    name: Annotated[str | None, Argument(help="All about one of them, a hub id or a folder.")] = None,
+    download: Annotated[bool, Option("--download", help="Download it now, to use it offline later.")] = False,
+) -> None:
+    """List backbones: networks that compute features, and image-text models that tag photos without a fit."""
+    with one_line_errors("backbones"):
+        from unseen import hub
+        from unseen.images.backbones import NAMES
+
+        if download and (name is None or hub.find_pair(name) is None):
+            raise ValueError(f"--download: {name!r} was given. Name a pair: unseen backbones siglip2 --download.")
+        if name is not None:
+            facts = [(key, str(value)) for key, value in _facts(name, alone=True).items() if value]
+            return print_table(Table(name, ("", ""), facts))
+        others = [one for one in hub.downloaded() if one not in hub.PAIRS.values() and hub.find_pair(one)]
+        found = [_facts(one, alone=False) for one in (*NAMES, *others)]
+        rows = [[str(facts.get(column) or "-") for column in _COLUMNS] for facts in found]
+        return print_table(Table("Backbones", _COLUMNS, rows, "A dash: its files do not say, or are not here."))
+
+
+def _facts(name: str, *, alone: bool) -> dict[str, Any]:
+    """What the files of a backbone say. In a list, its graph is not opened."""
+    from unseen import hub
+    from unseen.images.backbones import DEFAULT, VGG19, open_backbone
+    from unseen.images.imagenet import DATA
+
+    facts: dict[str, Any] = {"name": name}
+    if name == "vgg19":
+        state = "from torchvision" if find_spec("torchvision") else 'needs "unseen[torch]"'
+        return facts | {"dimensions": VGG19.n_features, "state": state}
+    model = hub.PAIRS.get(name, name)
+    path = Path(name).expanduser() if model == name and hub.is_there(name) else hub.downloaded().get(model)
+    if name == DEFAULT:
+        path = DATA / f"{DEFAULT}.onnx"
+        notice = re.search(
+            r"Licensed under the (.+);", path.with_suffix(".NOTICE.txt").read_text(encoding="utf-8")
+        )
+        facts |= {"licence": notice and notice[1], "state": "in the package"}
+    elif path is None and hub.is_hub_id(model):
+        return facts | {"model": f"https://huggingface.co/{model}", "state": "not downloaded"}
+    elif path is not None:
+        card = hub.read_card(path)
+        facts |= {"model": model, "licence": card.get("license_name") or card.get("license"), "state": "here"}
+        revision = path.name if path.parent.name == "snapshots" else None  # in the cache of the hub
+        facts |= {"made from": card.get("base_model"), "revision": revision, "folder": path}
+    pair = hub.read_pair(path) if path else None
+    if pair:
+        facts |= {"dimensions": pair.n_dims, "input": pair.image_settings["size"]}
+        facts["probabilities"] = "share of the evidence" if pair.bias is None else "the model's own"
+    if alone or not pair:  # an unknown name is an error
+        network = open_backbone(name, n_threads=1)
+        facts |= {"dimensions": network.n_features, "input": network.preprocessing.size}
+    files = [] if path is None else [path, *path.rglob("*")]
+    return facts | {"size": decimal(sum(file.stat().st_size for file in files if file.is_file()))}
