@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks._timing import arguments, by_turns, show, write_json
 from unseen import PhotoLibrary
-from unseen.photos.query import Expression, Linear, linear_scores
+from unseen.photos.query import Expression, Linear, multiply_rows
 from unseen.photos.storage import DATABASE, HEAD, connect, decode_rows
 
 BLOCK = 20_000
@@ -93,7 +93,7 @@ def measure(folder: Path, n_words: int, rounds: int) -> dict[str, float]:
             {
                 "search": search,
                 "dates": filtered,
-                "kernel": lambda: linear_scores(now.features, weights, unit=True),
+                "kernel": lambda: multiply_rows(now.features, weights, unit=True),
             },
             rounds,
         )

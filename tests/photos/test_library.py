@@ -18,7 +18,8 @@ from unseen import PhotoLibrary, PhotoTagger
 from unseen.files import locked
 from unseen.labels.names import Vocabulary
 from unseen.photos import index as indexing
-from unseen.photos.query import linear_scores
+from unseen.photos import query
+from unseen.photos.query import Linear, linear_form, multiply_rows
 from unseen.photos.storage import decode_rows, encode_rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -250,7 +251,7 @@ def test_photos_are_found_by_words_best_first_with_the_scores_of_the_tagger(colo
     library, model = colours
     assert found(colours, "red") == ["red", "yellow", "green", "blue"]
     for hit in library.search("crimson", model=model):
-        ((_, ((_, score),), _),) = model.tag(hit.photo.path, ["crimson"])
+        ((_, ((_, score, _),), _),) = model.tag(hit.photo.path, ["crimson"])
         assert hit.score == pytest.approx(score, abs=0.05)  # eight bits
 
 
@@ -320,5 +321,68 @@ def test_stored_rows_are_close_and_their_products_exact():
     ranges = np.ptp(values, axis=1, keepdims=True)
     assert (np.abs(decoded - values) <= ranges / 255 * 0.51 + 1e-6).all()
     lengths = np.maximum(np.linalg.norm(decoded, axis=1, keepdims=True), 1e-9)
-    assert np.allclose(linear_scores(rows, weights, unit=False), decoded @ weights, atol=1e-5)
-    assert np.allclose(linear_scores(rows, weights, unit=True), decoded / lengths @ weights, atol=1e-5)
+    assert np.allclose(multiply_rows(rows, weights, unit=False), decoded @ weights, atol=1e-5)
+    assert np.allclose(multiply_rows(rows, weights, unit=True), decoded / lengths @ weights, atol=1e-5)
+
+
+def test_scores_that_are_linear_are_recognised_and_others_are_not():
+    rng = np.random.default_rng(0)
+    W, V, b = rng.normal(size=(7, 2)), rng.normal(size=(5, 2)), np.array([0.3, -2.0])
+    x, logits = np.abs(rng.normal(size=(40, 7))), rng.normal(size=(40, 5))
+
+    def unit(rows):
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    def centred(rows):
+        return unit(rows - rows.mean(axis=1, keepdims=True))
+
+    scores = {
+        "unit": lambda X: unit(X[:, :7]) @ W + b,
+        "as they are": lambda X: X[:, :7] @ W + b,
+        "with classes": lambda X: unit(X[:, :7]) @ W + centred(X[:, 7:]) @ V + b,
+        "classes as they are": lambda X: X[:, :7] @ W + X[:, 7:] @ V,
+    }
+    rows = encode_rows(x), encode_rows(logits, centred=True)
+    X = np.hstack([decode_rows(part) for part in rows])
+    for name, score in scores.items():
+        form = linear_form(score, 7, 5)
+        assert (form.class_weights is not None) == ("classes" in name)
+        assert np.allclose(form.of_rows(*rows), score(X), atol=1e-4)
+    for score in (
+        lambda X: np.logaddexp(X[:, :1], X[:, 1:2]),
+        lambda X: X[:, :7] @ W + np.log(np.exp(X[:, 7:]).sum(axis=1, keepdims=True)),
+        lambda X: (X[:, :7] @ W) * (X[:, 7:] @ V),
+        lambda X: np.abs(X[:, :7]) @ W * np.sign(X[:, 7:8]),
+    ):
+        assert linear_form(score, 7, 5) is None
+
+
+def test_with_linear_scores_the_best_candidates_get_a_probability(monkeypatch):
+    rng = np.random.default_rng(1)
+    rows = encode_rows(np.abs(rng.normal(size=(300, 6))))
+    values, weights = decode_rows(rows), rng.normal(size=(6, 3))
+
+    class Words:
+        needs_classes, linear = False, Linear(weights, np.zeros(3), unit=False)
+        asked = 0
+
+        def columns(self, features, classes):
+            self.asked += len(features)
+            return features @ weights, 1 / (1 + np.exp(-features @ weights))
+
+    monkeypatch.setattr(query, "CANDIDATES", 20)
+    p = 1 / (1 + np.exp(-values @ weights))
+    for groups, expected in (
+        ([(0,)], p[:, 0]),
+        ([(0, 1), (2,)], (1 - (1 - p[:, 0]) * (1 - p[:, 1])) * p[:, 2]),
+        ([(2,), (), (0, 1)], p[:, 2] * (1 - p[:, 0]) * (1 - p[:, 1])),
+    ):
+        for wanted in (np.ones(300, dtype=bool), rng.random(300) < 0.3):
+            words = Words()
+            best = query.best_rows(query.Expression(words, *groups), rows, None, wanted, top=2)
+            assert words.asked == 20
+            order = np.argsort(-np.where(wanted, expected, -1.0))[:2]
+            assert best.rows.tolist() == order.tolist()
+            assert np.allclose(best.p, expected[order], atol=1e-5)
+            likely = query.best_rows(query.Expression(words, *groups), rows, None, wanted, min_p=0.5)
+            assert set(likely.rows) == set(np.flatnonzero(wanted & (expected >= 0.5)))

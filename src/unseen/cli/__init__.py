@@ -21,7 +21,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, tag, index, search, duplicates, explain, features, fit, evaluate, labels, backbones, reproduce):
+PHOTOS, LEARNING = (demo, tag, index, search, duplicates, explain), (features, fit, evaluate, labels, backbones)
+for command in (*PHOTOS, *LEARNING, reproduce):
     app.command()(command)
 app.add_typer(data_app, name="data")
 

@@ -147,11 +147,13 @@ def _best_part(
             values = np.fromfile(files[which], np.uint8, n * widths[which], offset=place * widths[which])
             return values.reshape(n, widths[which])
 
-        if most is not None:
-            best = Best(*rough_best(expression, read(0), rows, most), None)
-        else:
-            classes = read(1) if expression.query.needs_classes and widths[1] else None
+        linear = expression.query.linear
+        in_use = linear.class_weights is not None if most and linear else expression.query.needs_classes
+        classes = read(1) if in_use and widths[1] else None
+        if most is None:
             best = exact_best(expression, read(0), classes, rows, top, min_p)
+        else:
+            best = Best(*rough_best(expression, read(0), classes, rows, most), None)
         found.append(best._replace(rows=best.rows + first + start))
     best = _joined(found)
     if most is None:

@@ -217,7 +217,7 @@ class PhotoLibrary:
         model : PhotoTagger, optional
             By default the packaged one.
         """
-        from unseen.base import Tag
+        from unseen.base import best_tags
         from unseen.labels.names import Vocabulary
         from unseen.photos.query import TaggerQuery, exact_columns
         from unseen.photos.tagger import PhotoTags
@@ -233,10 +233,9 @@ class PhotoLibrary:
                 while block := list(islice(photos, _BLOCK)):
                     rows = np.array([row for row, _ in block])
                     (columns,) = exact_columns(query, now.features, now.classes, rows)
-                    scores, _ = vocabulary.combine(*columns)
-                    for (_, photo), row in zip(block, scores, strict=True):
-                        best = np.argsort(-row, kind="stable")[:top]
-                        yield PhotoTags(photo.path, tuple(Tag(names[c], float(row[c])) for c in best))
+                    tags = best_tags(names, *vocabulary.combine(*columns), top)
+                    for (_, photo), best in zip(block, tags, strict=True):
+                        yield PhotoTags(photo.path, tuple(best))
 
         return results()  # arguments are checked at once
 

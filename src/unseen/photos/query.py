@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from io import BytesIO
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
     from unseen.photos.tagger import PhotoTagger
 
 BLOCK = 2048  # rows decoded at a time
-MOST_MULTIPLIED = 2**18  # rows copied at a time where only some are wanted
+MOST_COPIED = 2**17  # rows copied at a time where only some are wanted
+TOLERANCE = 1e-6  # of scores that are linear
 CANDIDATES = 500  # photos, at least, whose probabilities are computed where scores are linear
 LEAST_COSINE, COSINE_WEIGHT, AGREEMENT = 0.6, 0.4, 1.22  # of near-identical photos: see docs/library.md
 _one_at_a_time = threading.Lock()  # some threading layers of numba must not be entered twice
 Floats = NDArray[Any]  # float32 or float64
 
 
-def linear_scores(rows: Rows, weights: Floats, *, unit: bool) -> NDArray[np.float32]:
-    """Products of stored rows, with ``unit`` scaled to length 1, and columns of shape (n_columns, k)."""
+def multiply_rows(rows: Rows, weights: Floats, *, unit: bool) -> NDArray[np.float32]:
+    """Products of stored rows, with ``unit`` divided by the length that is stored, and columns (n_columns, k)."""
     columns = np.ascontiguousarray(weights.T, dtype=np.float32)
     scores = np.empty((len(rows), len(columns)), dtype=np.float32)
     with _one_at_a_time:
@@ -55,15 +56,33 @@ def _multiply(rows: Any, columns: Any, sums: Any, unit: Any, scores: Any) -> Non
 
 
 class Linear(NamedTuple):
-    """Scores ``x @ weights + offsets``, x being of length 1 with ``unit``."""
+    """Scores ``n(x) @ weights + m(l) @ class_weights + offsets`` of features x and class scores l.
+
+    With ``unit``, n scales to length 1; with ``unit_classes``, m subtracts the mean and scales to length 1.
+    """
 
     weights: Floats  # (n_features, n_words)
     offsets: Floats
     unit: bool
+    class_weights: Floats | None = None  # (n_classes, n_words), with ``unit_classes`` of mean 0
+    unit_classes: bool = True
 
-    def of_rows(self, rows: Rows) -> Floats:
+    def of_values(self, features: Floats, classes: Floats) -> Floats:
+        """Scores of features and class scores."""
+        x = features / np.linalg.norm(features, axis=1, keepdims=True) if self.unit else features
+        scores = x @ self.weights + self.offsets
+        if self.class_weights is not None:
+            m = classes - classes.mean(axis=1, keepdims=True) if self.unit_classes else classes
+            m = m / np.linalg.norm(m, axis=1, keepdims=True) if self.unit_classes else m
+            scores = scores + m @ self.class_weights
+        return np.asarray(scores)
+
+    def of_rows(self, features: Rows, classes: Rows | None = None) -> Floats:
         """Scores of stored rows."""
-        return linear_scores(rows, self.weights, unit=self.unit) + self.offsets.astype(np.float32)
+        scores = multiply_rows(features, self.weights, unit=self.unit) + self.offsets.astype(np.float32)
+        if self.class_weights is not None and classes is not None:
+            scores += multiply_rows(classes, self.class_weights, unit=self.unit_classes)
+        return scores
 
 
 class Query(Protocol):
@@ -88,17 +107,78 @@ class Query(Protocol):
 class TaggerQuery:
     """Words asked of a model; ``names`` are those of the columns."""
 
-    linear: Linear | None = None
-
     def __init__(self, model: PhotoTagger, words: Any) -> None:
-        self.tagger, self.vectors = model.tagger, model.label_vectors(words)
-        self.names = tuple(self.vectors)
-        self.needs_classes = model.tagger.n_features_in_ != model.backbone.n_features
+        vectors = model.label_vectors(words)
+        tagger, n_features = model.tagger, model.backbone.n_features
+        self.names = tuple(vectors)
+        self.needs_classes = tagger.n_features_in_ != n_features
+        M = tagger._embed(tagger._resolve(vectors)[1], "labels", self.names)
+        self._check, self._score = tagger._check_images, tagger._scorer(M)
+        self.linear = linear_form(
+            lambda X: tagger._margin_scores(X, M), n_features, tagger.n_features_in_ - n_features
+        )
 
     def columns(self, features: Floats, classes: Floats | None) -> tuple[Floats, Floats | None]:
         """Scores and probabilities of a block of photos."""
         X = features if classes is None or not self.needs_classes else np.hstack([features, classes])
-        return self.tagger.decision_function(X, self.vectors), None
+        return self._score(self._check(X))
+
+
+def linear_form(score: Callable[[Floats], Floats], n_features: int, n_classes: int) -> Linear | None:
+    """The linear form of a function of features and class scores, found by calling it; None if it has none."""
+    rng = np.random.default_rng(0)
+    x = np.abs(rng.normal(size=(8, n_features))) * rng.integers(0, 2, size=(8, n_features))
+    logits = 3.0 * rng.normal(size=(8, n_classes))
+
+    def of(X: Floats, L: Floats) -> Floats:
+        n = max(len(X), len(L))
+        return score(np.hstack([np.broadcast_to(part, (n, part.shape[1])) for part in (X, L)]))
+
+    parts = [_Part(lambda X: of(X, logits[:1]), x, centred=False)]
+    parts += [_Part(lambda L: of(x[:1], L), logits, centred=True)] if n_classes else []
+    if not all(part.is_linear for part in parts):
+        return None
+    found = [(part.weights(), part.unit) for part in parts]
+    form, expected = Linear(found[0][0], np.zeros(1), found[0][1], *(found[1] if n_classes else ())), of(x, logits)
+    form = form._replace(offsets=expected[0] - form.of_values(x, logits)[0])
+    if np.abs(form.of_values(x, logits) - expected).max() > TOLERANCE * max(1.0, float(np.abs(expected).max())):
+        return None
+    uses_classes = form.class_weights is not None and np.abs(form.class_weights).max() > TOLERANCE
+    return form if uses_classes else form._replace(class_weights=None)
+
+
+class _Part:
+    """A function that may be linear in rows, perhaps ``unit`` ones: scaled to length 1, or centred before that.
+
+    With unit rows and z = x + 2 y, ``score(x) + 2 score(y) - |z| score(z)`` is ``(3 - |z|) offset``; without the
+    lengths if rows are taken as they are. Pairs must agree on the offset.
+    """
+
+    def __init__(self, score: Callable[[Floats], Floats], rows: Floats, *, centred: bool) -> None:
+        rows = rows - rows.mean(axis=1, keepdims=True) if centred else rows
+        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        self.score, self.centred, self.n = score, centred, rows.shape[1]
+        x, y = rows[::2], rows[1::2]
+        lengths = np.linalg.norm(x + 2.0 * y, axis=1, keepdims=True)
+        x, y = (part[lengths[:, 0] < 2.9] for part in (x, y))  # parallel rows say nothing
+        lengths = lengths[lengths[:, 0] < 2.9]
+        self.is_linear, self.unit, self.offset = False, False, np.zeros(1)
+        if len(x) < 2:
+            return
+        apart, together = score(x) + 2.0 * score(y), score(x + 2.0 * y)
+        for self.unit in (True, False):
+            factors = lengths if self.unit else np.ones_like(lengths)
+            offsets = (apart - factors * together) / (3.0 - factors)
+            self.offset, spread = offsets[0], float(np.ptp(offsets, axis=0).max())
+            self.is_linear = spread <= TOLERANCE * max(1.0, float(np.abs(apart).max()))
+            if self.is_linear:
+                break
+
+    def weights(self) -> Floats:
+        """One row per column, from the scores of the axes; of length 2, as rows that sum to 1 may be refused."""
+        of_axes = self.score(2.0 * np.eye(self.n)) - self.offset
+        factor = (1.0 - 1.0 / self.n) ** (0.5 * self.centred) if self.unit else 0.5
+        return np.asarray(of_axes * factor)
 
 
 class Likeness:
@@ -186,7 +266,7 @@ def best_rows(
     """
     rows, most = np.flatnonzero(wanted), n_candidates(expression, top)
     if most is not None:
-        rows, _ = rough_best(expression, features, rows, most)
+        rows, _ = rough_best(expression, features, classes, rows, most)
     return exact_best(expression, features, classes, rows, top, min_p)
 
 
@@ -196,16 +276,17 @@ def n_candidates(expression: Expression, top: int | None) -> int | None:
 
 
 def rough_best(
-    expression: Expression, features: Rows, rows: NDArray[np.intp], most: int
+    expression: Expression, features: Rows, classes: Rows | None, rows: NDArray[np.intp], most: int
 ) -> tuple[NDArray[np.intp], Floats]:
     """Rows with the best linear scores, and these; several words are combined by their logistic function."""
     linear = expression.query.linear
     assert linear is not None
-    if 2 * len(rows) < len(features):
-        parts = [linear.of_rows(features[some]) for some in in_blocks(rows, MOST_MULTIPLIED)]
-        scores = np.concatenate(parts) if parts else np.empty((0, linear.weights.shape[1]))
+    if 2 * len(rows) < len(features):  # few: these alone are multiplied
+        blocks = [rows[start : start + MOST_COPIED] for start in range(0, len(rows), MOST_COPIED)] or [rows]
+        copied = ((features[block], None if classes is None else classes[block]) for block in blocks)
+        scores = np.concatenate([linear.of_rows(*block) for block in copied])
     else:
-        scores = linear.of_rows(features)
+        scores = linear.of_rows(features, classes)
         scores = scores if len(rows) == len(features) else scores[rows]
     rough, _ = expression.combine(scores, None if expression.is_single else expit(scores))
     chosen = largest(rough, most)
@@ -247,14 +328,10 @@ def exact_columns(
     query: Query, features: Rows, classes: Rows | None, rows: NDArray[np.intp]
 ) -> Iterator[tuple[Floats, Floats | None]]:
     """Scores and probabilities of rows, block by block."""
-    for block in in_blocks(rows, BLOCK):
+    for start in range(0, len(rows), BLOCK):
+        block = rows[start : start + BLOCK]
         logits = decode_rows(classes[block]) if query.needs_classes and classes is not None else None
         yield query.columns(decode_rows(features[block]), logits)
-
-
-def in_blocks(rows: NDArray[np.intp], size: int) -> Iterator[NDArray[np.intp]]:
-    """Parts of at most ``size`` rows."""
-    return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
 def similar_pairs(
