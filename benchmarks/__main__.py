@@ -109,6 +109,9 @@ BENCHMARKS = (
               lambda rows: f"objective differs by {100 * abs(rows[1]['objective / local'] - 1.0):.3f} %, "
                            f"{rows[1]['seconds'] / rows[0]['seconds']:.1f}x the seconds",
               data="ignores"),
+    Benchmark("xmp_files", "tags into sidecars, against plain atomic writes of the same bytes", "at most 2x",
+              lambda rows: ", ".join(f"{row['sidecars']}: {row['seconds / plain']:.2f}x, {row['photos/s']:.0f}/s"
+                                     for row in rows if "plain" not in row["sidecars"]), data="ignores"),
     Benchmark("label_lookup", "finding 1,000 label names in a table of 400,000", "-",
               lambda rows: f"{rows[0]['ratio']:.2f} of reading the table", data="ignores"),
 )  # fmt: skip

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from unseen.files import DownloadError, cache_dir, download, locked, write_atomically
+from unseen.files import DownloadError, cache_dir, csv_cell, csv_text, download, locked, write_atomically
 
 BODY = bytes(range(256)) * 4000
 SHA256 = "sha256:" + hashlib.sha256(BODY).hexdigest()
@@ -207,3 +207,10 @@ def test_a_lock_is_refused_or_waited_for_and_ends_with_its_holder(tmp_path):
         note.write_text("written before the lock was released")
     assert waiting.communicate()[0] == "written before the lock was released\n"
     assert names_in(tmp_path) == ["note"]
+
+
+def test_a_cell_is_never_a_formula_and_gives_back_its_text():
+    made = {"=1+1": "'=1+1", "+x": "'+x", "-x": "'-x", "@x": "'@x", "\tx": "'\tx", "\rx": "'\rx",
+            "\uff1dx": "'\uff1dx", "'=x": "''=x", "'x": "'x", "a=b": "a=b", "": ""}  # fmt: skip
+    assert {text: csv_cell(text) for text in made} == made
+    assert [csv_text(cell) for cell in made.values()] == list(made)

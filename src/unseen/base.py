@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -331,6 +331,13 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
             return scores, expit(scores) if self._gives_log_odds() else None
 
         return score
+
+    def _trained_on(self, X: Any, T: Targets, labels: NDArray[np.intp]) -> Self:
+        """A copy of this fitted model, trained on some of its seen labels, for a `Calibration`."""
+        Y = np.where(T[:, labels] == 0, np.nan, T[:, labels] == 1)
+        names, vectors = (np.asarray(part, dtype=kind)[labels] for part, kind in
+                          ((self.label_names_, object), (self.label_vectors_, float)))  # fmt: skip
+        return clone(self).fit(X, Y, dict(zip(names, vectors, strict=True)))  # type: ignore[no-any-return]
 
     def _gives_log_odds(self) -> bool:
         """Whether the margin scores are log-odds of a probability without further calibration."""

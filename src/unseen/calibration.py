@@ -11,12 +11,11 @@ import scipy.sparse as sp
 from numba import njit, prange
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from unseen.base import ZeroShotTagger, seen_places
-from unseen.baselines._linear import even_steps, unit_rows
+from unseen.baselines._linear import even_steps, quantised, unit_rows
 from unseen.model_file import Stored
 from unseen.validation import Matrix, check_annotations, check_count, check_labels
 
@@ -29,6 +28,7 @@ NEAR = (0.3, 0.5)  # cosines above which such a word competes with the label
 N_COMPETITORS = 32  # best words of the vocabulary on an image: the others explain nothing there
 HIGHEST = 0.04  # share of the reference images on which a label fires most
 HOPELESS = 7.0  # entries this far below the best of their image are thinned out in training
+MOST_ENTRIES = 150_000  # of images and labels that the trees are learned on
 DEPTH = 3
 
 
@@ -253,10 +253,9 @@ def _held_out(
 ) -> list[_Entries]:
     """Entries of the held out labels, and of the others, on images that a clone was not fitted on."""
     vectors = tagger.label_vectors_
-    Y = np.where(T == 0, np.nan, T == 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model: Any = clone(tagger).fit(X[fold.fitted], Y[np.ix_(fold.fitted, fold.kept)], vectors[fold.kept])
+        model: Any = tagger._trained_on(X[fold.fitted], T[fold.fitted], fold.kept)
     reference = _dense(X[even_steps(fold.fitted, n_reference)])
     words, found = calibration._vocabulary(model), []
     for labels in (fold.held, fold.kept):
@@ -277,6 +276,8 @@ def _boost(entries: list[_Entries], n_trees: int, random_state: int) -> tuple[tu
     from sklearn.ensemble import GradientBoostingClassifier
 
     q, shown, weights = (np.concatenate(part) for part in zip(*entries, strict=True))
+    used = np.random.default_rng(random_state).permutation(len(q))[:MOST_ENTRIES]
+    q, shown, weights = q[used], shown[used], weights[used]
     model = GradientBoostingClassifier(
         n_estimators=n_trees, max_depth=DEPTH, learning_rate=0.08, subsample=0.5, max_features=0.3,
         min_samples_leaf=max(1, min(500, len(q) // 100)), random_state=random_state,
@@ -313,12 +314,6 @@ def sum_of_trees(quantities, features, thresholds, values):  # type: ignore[no-u
                 place = 2 * place + (2 if is_right else 1)
             total[row] += values[tree, place - features.shape[1]]
     return total
-
-
-def quantised(values: Matrix, axis: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Eight bits per entry, and the scale of each row (axis 1) or column (axis 0)."""
-    scales = (np.maximum(np.abs(values).max(axis=axis), 1e-12) / 127.0).astype(np.float32)
-    return np.round(values / np.expand_dims(scales, axis)).astype(np.int8), scales
 
 
 def _dense(X: Any) -> Matrix:

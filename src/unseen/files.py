@@ -15,6 +15,7 @@ Progress = Callable[[int, int | None], object]
 _TIMEOUT = 30.0  # seconds without a byte after which a connection counts as lost
 _PAUSE = 1.0  # seconds before a connection is retried
 _BLOCK = 1 << 16  # bytes lost at most when a connection drops
+_FORMULA = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")  # spreadsheets also know the wide forms of the signs
 _TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -22,9 +23,12 @@ class DownloadError(OSError):
     """A file could not be downloaded; the message says how to get it by hand."""
 
 
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Call ``write`` with a temporary name beside ``path``, then rename the file: all or nothing."""
-    temporary = path.with_name(f".{secrets.token_hex(8)}.part")
+def write_atomically(path: Path, write: Callable[[Path], object], part: Path | None = None) -> None:
+    """Call ``write`` with a temporary name beside ``path``, then rename the file: all or nothing.
+
+    The name is random, or ``part`` for a caller that looks for what a kill left behind.
+    """
+    temporary = part or path.with_name(f".{secrets.token_hex(8)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
@@ -148,3 +152,13 @@ def guess_delimiter(line: str) -> str:
     """The first comma, tab or semicolon of a line that is not in quotation marks; a comma if there is none."""
     found = re.search(r"[,\t;]", re.sub(r'"[^"]*"', "", line))
     return found[0] if found else ","
+
+
+def csv_cell(text: str) -> str:
+    """Return text for a cell of a CSV file, with an apostrophe where a spreadsheet would see a formula."""
+    return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
+
+
+def csv_text(cell: str) -> str:
+    """Return the text of a cell that `csv_cell` made."""
+    return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(_FORMULA) else cell

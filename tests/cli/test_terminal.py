@@ -1,5 +1,6 @@
 """What every command shares: output anywhere, one line for a mistake, nothing left after an interruption."""
 
+import json
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 import unseen
 from unseen.cli import app
 from unseen.cli.labels import read_words
-from unseen.cli.terminal import check_output, one_line_errors, print_table, printable, show_progress
+from unseen.cli.terminal import check_output, json_line, one_line_errors, print_table, printable, show_progress
 from unseen.templates import Mark, Table
 
 MODULE = [sys.executable, "-m", "unseen"]
@@ -69,25 +70,35 @@ def test_errors_and_warnings_are_one_line(capsys):
 def test_control_characters_are_escaped():
     assert printable("a\x1b[31m\nb\x7fü猫") == r"a\x1b[31m\x0ab\x7fü猫"
     assert printable(os.fsdecode(b"\xff.jpg")) == r"\udcff.jpg"
+    assert printable("a\u202egpj\u2029") == r"a\u202egpj\u2029"
+
+
+def test_json_stays_json_without_raw_control_characters():
+    name = os.fsdecode(b"\xff") + '\x1b\n\x7f\x9b\u202e"ü猫'
+    line = json_line({"path": name})
+    assert json.loads(line) == {"path": name}
+    assert line == r'{"path": "\udcff\u001b\n\u007f\u009b\u202e\"ü猫"}'
 
 
 def test_a_table_without_colours_marks_cells_by_characters():
     console = Console(width=80, color_system=None, highlight=False, record=True, file=StringIO())
     rows = [("a\x1b", Mark("1.0", "strong"), (Mark("good", "good"),)), (Mark("b", "muted"), "-", "")]
-    print_table(Table("Title", ("name", "value", ""), rows, "A note."), console)
+    print_table(Table("Title\x1b", ("name\x1b", "value", ""), rows, "A\x1b note."), console)
     lines = [line.split() for line in console.export_text().splitlines() if line.strip()]
-    assert lines[3:] == [["a\\x1b", "*1.0", "good"], ["(b)", "-"], ["A", "note."]]
+    assert lines[0] == ["Title\\x1b"]
+    assert lines[1] == ["name\\x1b", "value"]
+    assert lines[3:] == [["a\\x1b", "*1.0", "good"], ["(b)", "-"], ["A\\x1b", "note."]]
 
 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_progress_is_lines_in_a_pipe_and_bars_on_a_terminal(terminal):
     console = Console(width=80, force_terminal=terminal, record=True, file=StringIO())
     with show_progress(console) as reporter:
-        reporter.stage("reading [all]")(1, 2)
+        reporter.stage("reading [all]\x9b")(1, 2)
         reporter.stage("writing")(1, None)
     text = console.export_text()
-    assert (text == "... reading [all]\n... writing\n") != terminal
-    assert "reading [all]" in text
+    assert (text == "... reading [all]\\x9b\n... writing\n") != terminal
+    assert "reading [all]\\x9b" in text
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a Unix shell")

@@ -1,5 +1,7 @@
 """Annotations hold together, are selected by name, and survive a table; images are matched without guessing."""
 
+import csv
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -113,6 +115,8 @@ def test_a_table_gives_back_what_was_written(tmp_path_factory, images, labels, d
     written = Annotations(images, labels, matrix, split)
     path = tmp_path_factory.mktemp("table") / "labels.csv"
     written.to_csv(path)
+    with path.open(newline="", encoding="utf-8") as file:
+        assert not any(cell.startswith(tuple("=+-@")) for row in csv.reader(file) for cell in row)
     read = read_table(path)
     assert (read.images, read.labels, read.split) == (written.images, written.labels, written.split)
     assert read.Y.dtype == written.Y.dtype

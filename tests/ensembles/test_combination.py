@@ -21,12 +21,7 @@ WITH_BACKBONE = Combination(TAGGER, KNOWLEDGE, N_FIRST, weight=0.5)
 ESTIMATORS = {
     "with backbone": WITH_BACKBONE,
     "of taggers": Combination(TAGGER, ESZSL(), N_FIRST),
-    "all columns": Combination(
-        Stacked(n_splits=2, tol=1e-5),
-        clone(KNOWLEDGE).set_params(n_features=N_FIRST),
-        N_FIRST,
-        second_sees_all=True,
-    ),
+    "of a stack": Combination(Stacked(n_splits=2, tol=1e-5), KNOWLEDGE, N_FIRST),
 }
 
 
@@ -50,7 +45,7 @@ def test_the_score_is_the_sum_of_standardised_scores(estimator, model, data):
     trust = np.where(np.arange(24) < 12, 1.0, estimator.transfer)
     for tagger, columns, weight in (
         (estimator.first, slice(N_FIRST), trust),
-        (estimator.second, slice(0 if estimator.second_sees_all else N_FIRST, None), estimator.weight),
+        (estimator.second, slice(N_FIRST, None), estimator.weight),
     ):
         alone = fitted(clone(tagger), data, X=data.X_train[:, columns])
         training = alone.decision_function(data.X_train[:, columns], "seen")
@@ -91,28 +86,12 @@ def test_a_combination_of_combinations(data, tmp_path):
     assert fitted(loaded.set_params(second=ESZSL()), data).second_.n_features_in_ == N_CLASSES
 
 
-def test_each_tagger_may_have_label_vectors_of_its_own(data):
-    other = np.random.default_rng(5).normal(size=(24, 5))
-    stacked = LabelSpace(data.labels.names, np.hstack([data.labels.vectors, other]))
-    classes = np.random.default_rng(6).normal(size=(N_CLASSES, 5))
-    seen = stacked.select(data.seen_labels.names)
-    model = Combination(TAGGER, BackboneKnowledge(classes), N_FIRST, n_first_dims=16)
-    fitted(model, data, seen=seen, unseen=None)
-    assert model.first_.label_vectors_.shape[1] == 16
-    np.testing.assert_array_equal(model.second_.label_vectors_, seen.vectors[:, 16:])
-    why = model.explain(data.X_test[0], stacked.vectors[3])
-    assert why.score == pytest.approx(model.decision_function(data.X_test[:1], stacked)[0, 3])
-
-
 @pytest.mark.parametrize(
     "changed",
     [
         {"first": None},
         {"second": "TAEP"},
         *({"n_first": given} for given in (0, 54)),
-        {"n_first": 55, "second_sees_all": True},
-        {"second_sees_all": "yes"},
-        {"n_first_dims": 16},
         {"weight": np.nan},
         {"transfer": -0.5},
     ],

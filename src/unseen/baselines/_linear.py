@@ -229,6 +229,12 @@ def even_steps(order: NDArray[np.intp], most: int) -> NDArray[np.intp]:
     return order[np.linspace(0, len(order) - 1, most).round().astype(np.intp)]
 
 
+def quantised(values: Matrix, axis: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Eight bits per entry, and the scale of each row (axis 1) or column (axis 0)."""
+    scales = (np.maximum(np.abs(values).max(axis=axis), 1e-12) / 127.0).astype(np.float32)
+    return np.round(values / np.expand_dims(scales, axis)).astype(np.int8), scales
+
+
 def parts_in_span(vector: Matrix, seen: Matrix, label: Matrix) -> Matrix:
     """Split ``<vector, label>`` into ``e_k <seen_k, label>``: ``vector = sum_k e_k seen_k`` with least ``|e|``."""
     evidence = np.linalg.lstsq(seen.T, vector, rcond=1e-10)[0]

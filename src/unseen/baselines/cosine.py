@@ -59,8 +59,8 @@ class Cosine(ScoredTagger):
 
             score(x, c) = scale cos(x, c) + bias
 
-        Otherwise a label competes with a fixed vocabulary R, without its synonyms (and itself), and p is its share of
-        the evidence: a photo that shows several things divides it between them::
+        Otherwise a label competes with a fixed vocabulary R, without its synonyms (and itself), and p is its share
+        of the evidence: a photo that shows several things divides it between them::
 
             score(x, c) = scale cos(x, c) - log sum_{r in R, cos(c, r) < 0.6} exp(scale cos(x, r))
 

@@ -27,6 +27,7 @@ from unseen.cli.terminal import (
     show_progress,
     write_page,
 )
+from unseen.files import csv_cell
 
 if TYPE_CHECKING:
     from unseen.photos.index import IndexReport
@@ -110,7 +111,8 @@ def search(
             table = csv.writer(sys.stdout, lineterminator="\n")
             table.writerow(("path", "p", "score", "taken"))
             table.writerows(
-                (_cell(h.photo.path), _number(h.p), f"{h.score:.6f}", h.photo.taken or "") for h in hits
+                (csv_cell(printable(h.photo.path)), _number(h.p), f"{h.score:.6f}", h.photo.taken or "")
+                for h in hits
             )
         elif as_json:
             for hit in hits:
@@ -215,12 +217,6 @@ def _as_json(hit: Hit) -> dict[str, Any]:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.6f}"
-
-
-def _cell(text: str) -> str:
-    """Text for a table: control characters escaped, and nothing that a spreadsheet would calculate."""
-    shown = printable(text)
-    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
 
 
 def _show_page(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 import time
@@ -21,7 +22,9 @@ from unseen.templates import Cell, Table, marks, numeric_columns
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+# Control characters, and those that end lines or change the direction of text.
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+_CONTROL |= {code: f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A))}
 _STYLES = {"strong": "bold cyan", "muted": "italic dim", "pill": "dim", "good": "green", "accent": "dark_orange3"}
 
 
@@ -42,6 +45,14 @@ def open_console() -> Console:
 def printable(text: str) -> str:
     """Return text with its control characters and undecodable bytes escaped."""
     return text.translate(_CONTROL).encode("utf-8", "backslashreplace").decode()
+
+
+def json_line(content: object) -> str:
+    """Return JSON in one line, readable but without raw control characters."""
+    text = json.dumps(content, ensure_ascii=False)
+    return (
+        text.translate({code: f"\\u{code:04x}" for code in _CONTROL}).encode("utf-8", "backslashreplace").decode()
+    )
 
 
 def say(text: str, style: str | None = None, console: Console | None = None) -> None:
@@ -113,7 +124,7 @@ class Reporter:
         if self._bars is None:
             say(f"... {title}", console=self._console)
         else:
-            self._bars.add_task(title.replace("[", r"\["), total=None, detail="")
+            self._bars.add_task(printable(title).replace("[", r"\["), total=None, detail="")
         return self.step
 
     def step(self, done: int, total: int | None, detail: str = "") -> None:
@@ -170,14 +181,14 @@ def print_table(table: Table, console: Console | None = None) -> None:
     narrow = console.width < 100  # headings then wrap
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if narrow else 2, 0, 0), show_edge=False)
     numeric = numeric_columns(table.rows) or [False] * len(table.columns)
-    for name, right in zip(table.columns, numeric, strict=True):
+    for name, right in zip(map(printable, table.columns), numeric, strict=True):
         heading = Text("\n".join(name.split()) if right and narrow else name, style="dim")
         grid.add_column(heading, justify="right" if right else "left", no_wrap=right)
     for row in table.rows:
         cells = (_cell(cell, styled=console.color_system is not None) for cell in row)
         grid.add_row(*cells, style=_STYLES["muted"] if marks(row[0])[0].tone == "muted" else "")
     console.print(Text(printable(table.title), style="bold"), grid, sep="\n")
-    console.print(Text(f"{table.note}\n" if table.note else "", style="dim"))
+    console.print(Text(f"{printable(table.note)}\n" if table.note else "", style="dim"))
 
 
 def _cell(cell: Cell, *, styled: bool) -> Text:

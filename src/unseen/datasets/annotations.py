@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.files import write_atomically
+from unseen.files import csv_cell, write_atomically
 from unseen.validation import check_choice, check_names, find_names, listed
 
 Images = Sequence[str | PathLike[str]]
@@ -117,10 +117,10 @@ class Annotations:
         taken = [name for name in self.labels if name.lower() in SPLIT_COLUMNS]
         if taken or (len(self.labels) == 1 and self.labels[0].lower() in NAME_COLUMNS):
             raise ValueError(f"labels: {(taken or self.labels)[0]!r} means something else in a table. Rename it.")
-        table = pd.DataFrame(self.Y, columns=self.labels).astype("Int8")
+        table = pd.DataFrame(self.Y, columns=[csv_cell(name) for name in self.labels]).astype("Int8")
         if self.split is not None:
-            table.insert(0, "split", self.split)
-        table.insert(0, "path", self.images, allow_duplicates=True)
+            table.insert(0, "split", [csv_cell(part) for part in self.split])
+        table.insert(0, "path", [csv_cell(name) for name in self.images], allow_duplicates=True)
         write_atomically(Path(path), lambda file: table.to_csv(file, index=False, lineterminator="\n"))
 
 

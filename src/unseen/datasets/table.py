@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unseen.datasets.annotations import NAME_COLUMNS, SPLIT_COLUMNS, Annotations, Form
-from unseen.files import guess_delimiter
+from unseen.files import csv_text, guess_delimiter
 from unseen.validation import check_choice, check_names, listed
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ def _read_text(path: Path) -> tuple[DataFrame, list[str]]:
     if short or len(cells) < 2:
         what = f"the row {short[0]!r} has too few cells" if short else "there are no rows"
         raise _wrong(path, f"{what}. Write the names of the columns and one row per image.")
-    return cells[1:], cells.iloc[0].tolist()
+    cells[0] = cells[0].map(csv_text)
+    return cells[1:], [csv_text(name) for name in cells.iloc[0]]
 
 
 def _label_columns(path: Path, names: list[str], ignore: Sequence[str]) -> list[int]:

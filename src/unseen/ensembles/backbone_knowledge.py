@@ -10,16 +10,16 @@ import scipy.sparse as sp
 from scipy.special import softmax
 
 from unseen.base import TrainingProblem
-from unseen.baselines._linear import ScoredTagger, even_steps, scaled, scaled_chunks, unit_rows
+from unseen.baselines._linear import ScoredTagger, even_steps, quantised, scaled, scaled_chunks, unit_rows
 from unseen.explanation import Part
-from unseen.validation import Matrix, check_count, check_flag, check_labels, check_number
+from unseen.validation import Matrix, check_flag, check_labels, check_number
 
 TINY = 1e-12  # evidence for a label that no class is similar to
 FEWEST_CHECKED = 10  # classes; with fewer, logits may look like probabilities by chance
 RANK = 64  # of the products of class probabilities that are stored: 128 kB for 1,000 classes
 MOST_SAMPLED = 512  # training images for the regression; more do not help
-PENALTY, FEATURE_PENALTY = 0.03, 0.01  # of the regression on logits and on features
-LOWEST = -6e4  # logits further below the largest are infinite in half precision
+PENALTY = 0.003  # of the regression
+LOWEST = -30.0  # logits further below the largest have no weight
 LABELS_AT_ONCE = 256  # one row per name of a class makes a tall matrix
 N_POWERS, LEAST_EVIDENCE, LITERAL = 3, 1e-6, 0.75  # of the clues: powers 8, 16 and 32 of the cosines
 MOST_RECENT = 4  # sets of labels whose affinities are kept
@@ -49,7 +49,7 @@ class BackboneKnowledge(ScoredTagger):
     classes share has the specificity ``1 - log(j) / log(K)``; t are text vectors minus the mean of those of the
     classes. C_kl is the mean of ``p_k p_l`` over the training images divided by that of p_k; the background is the
     mean of p, mixed with the uniform distribution. f_c is a ridge regression of e(., c) on the logits (centred, of
-    unit length) of up to 512 training images, or on their features (of unit length).
+    unit length) of up to 512 training images.
 
     Annotations are used only for the threshold. Some classes of the backbone may be the unseen labels: in
     comparisons keep it apart from methods that use only the seen labels.
@@ -76,10 +76,8 @@ class BackboneKnowledge(ScoredTagger):
     smoothing : float in [0, 1], default=0.5
         Share of the uniform distribution in the background.
     regression : float in [0, 1], default=0.7
-        With 0 no training images are stored, and a file is smaller by 2 MB for 1,000 classes.
-    n_features : int, default=0
-        Number of leading columns of X that are features for the regression; the logits follow. Scale features of
-        several backbones to the same length first.
+        With 1 the score is linear in the scaled logits; with 0 no training images are stored, which saves 0.5 MB
+        in a file for 1,000 classes.
     center : bool, default=True
         Subtract the mean of the class vectors from class and label vectors.
 
@@ -92,8 +90,8 @@ class BackboneKnowledge(ScoredTagger):
         the names of each class.
     background_, shown_, companions_ : ndarray
         The background at each T, the means of p_k, and F with ``F F^T`` nearest to those of ``p_k p_l``.
-    sample_logits_, smoother_, middle_ : ndarray
-        ``f_c(x) = (z(x) - middle_) smoother_^T (e(sample, c) - mean) + mean``, with z(x) logits or features.
+    sample_logits_, sample_scales_ : ndarray (int8) and ndarray
+        ``sample_logits_ * sample_scales_[:, None]``: logits of the images of the regression, minus their largest.
 
     Examples
     --------
@@ -121,7 +119,6 @@ class BackboneKnowledge(ScoredTagger):
         cooccurrence: float = 0.1,
         smoothing: float = 0.5,
         regression: float = 0.7,
-        n_features: int = 0,
         center: bool = True,
     ) -> None:
         self.class_vectors = class_vectors
@@ -133,7 +130,6 @@ class BackboneKnowledge(ScoredTagger):
         self.cooccurrence = cooccurrence
         self.smoothing = smoothing
         self.regression = regression
-        self.n_features = n_features
         self.center = center
 
     def without_training(self, labels: Any, lift: float = 3.0) -> Self:
@@ -154,7 +150,7 @@ class BackboneKnowledge(ScoredTagger):
         threshold = float(np.log(check_number(lift, "lift", strict=True)))
         n_labels = len(check_labels(labels, "labels").vectors)
         n_classes = len(check_labels(self.class_vectors, "class_vectors").vectors)
-        self.n_features_in_ = check_count(self.n_features, "n_features", low=0) + n_classes
+        self.n_features_in_ = n_classes
         self.single_label_, self.classes_, self.normalize_ = False, np.arange(n_labels), False
         self._set_labels(n_labels, None, labels, None)
         self.shown_ = np.full(n_classes, 1.0 / n_classes)
@@ -179,7 +175,6 @@ class BackboneKnowledge(ScoredTagger):
         self.temperatures_ = temperature * np.array([1.0, check_number(self.spread, "spread", low=1.0)])
         self.cooccurrence_ = check_number(self.cooccurrence, "cooccurrence", high=1.0)
         self.regression_ = check_number(self.regression, "regression", high=1.0)
-        self.n_features_ = check_count(self.n_features, "n_features", low=0)
         self._set_classes()
 
     def _set_classes(self) -> None:
@@ -189,12 +184,12 @@ class BackboneKnowledge(ScoredTagger):
         names, classes = check_labels(self.class_vectors, "class_vectors")
         n_classes, n_dims = classes.shape
         self.class_names_ = names or tuple(f"class {k}" for k in range(n_classes))
-        if self.n_features_ + n_classes != self.n_features_in_:
+        if n_classes != self.n_features_in_:
             raise ValueError(
-                f"class_vectors: {n_classes} classes and {self.n_features_} features (n_features), but X has "
-                f"{self.n_features_in_} columns. Pass one class vector per logit, in the same order."
+                f"class_vectors: {n_classes} classes, but X has {self.n_features_in_} columns. Pass one class "
+                f"vector per logit, in the same order."
             )
-        columns = tuple(map(str, getattr(self, "feature_names_in_", ())[self.n_features_ :]))
+        columns = tuple(map(str, getattr(self, "feature_names_in_", ())))
         if columns != self.class_names_ and sorted(columns) == sorted(self.class_names_):
             raise ValueError(
                 "X: its columns are the classes of class_vectors in another order. Pass X[list(classes)]."
@@ -236,7 +231,7 @@ class BackboneKnowledge(ScoredTagger):
         n_images, n_classes = problem.X.shape[0], len(self.class_names_)
         totals, products = np.zeros((2, n_classes)), np.zeros((n_classes, n_classes))
         for _, chunk in scaled_chunks(problem.X, normalize=False):
-            probabilities = self._probabilities(chunk[:, self.n_features_ :])
+            probabilities = self._probabilities(chunk)
             totals += probabilities.sum(axis=1)
             products += probabilities[0].T @ probabilities[0]
         values, vectors = eigh(products / n_images, subset_by_index=(max(0, n_classes - RANK), n_classes - 1))
@@ -247,51 +242,54 @@ class BackboneKnowledge(ScoredTagger):
         self._learn_regression(problem.X if self.regression_ else problem.X[:0])
 
     def _learn_regression(self, X: Any) -> None:
-        """Sample images in even steps from the most common to the rarest, and prepare the regression."""
-        from scipy.linalg import cho_factor, cho_solve
-
-        self.sample_logits_, self.smoother_, self.middle_ = np.empty((0, len(self.class_names_))), np.empty(0), 0.0
+        """Sample images in even steps from the most common to the rarest, one byte per logit."""
+        n_classes = len(self.class_names_)
+        self.sample_logits_, self.sample_scales_ = np.empty((0, n_classes), dtype=np.int8), np.empty(0)
+        vars(self).pop("_recent", None)
         if not X.shape[0]:
             return
-        common = sum(self._appearance(chunk).sum(axis=0) for _, chunk in scaled_chunks(X, normalize=False))
-        chunks = (self._appearance(chunk) for _, chunk in scaled_chunks(X, normalize=False))
+        common = sum(_appearance(chunk).sum(axis=0) for _, chunk in scaled_chunks(X, normalize=False))
+        chunks = (_appearance(chunk) for _, chunk in scaled_chunks(X, normalize=False))
         similarity = np.concatenate([chunk @ common for chunk in chunks])
         sample = scaled(X[even_steps(np.argsort(-similarity, kind="stable"), MOST_SAMPLED)], normalize=False)
-        z = self._appearance(sample)
-        self.middle_ = z.mean(axis=0)
-        z -= self.middle_
+        sample = np.clip(sample - sample.max(axis=1, keepdims=True), LOWEST, None)
+        self.sample_logits_, self.sample_scales_ = quantised(sample, axis=1)
+
+    def _regression_weights(self, affinities: Matrix) -> tuple[Matrix | None, Any]:
+        """Weights and level of the regression: ``f_c(x) = z(x) weights_c + level_c``."""
+        from scipy.linalg import cho_factor, cho_solve
+
+        if not len(self.sample_logits_):
+            return None, 0.0
+        logits = self.sample_logits_ * self.sample_scales_[:, None].astype(np.float64)
+        z, evidence = _appearance(logits), self._evidence(logits, affinities)
+        middle, level = z.mean(axis=0), evidence.mean(axis=0)
+        z -= middle
         gram = z @ z.T
-        gram[np.diag_indices_from(gram)] += (FEATURE_PENALTY if self.n_features_ else PENALTY) * len(z)
-        self.smoother_ = cho_solve(cho_factor(gram, lower=True), z).astype(np.float16, order="C")
-        logits = sample[:, self.n_features_ :]
-        self.sample_logits_ = np.maximum(logits - logits.max(axis=1, keepdims=True), LOWEST).astype(np.float16)
+        gram[np.diag_indices_from(gram)] += PENALTY * len(z)
+        weights = z.T @ cho_solve(cho_factor(gram, lower=True), evidence - level)
+        return weights, level - middle @ weights
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         about, n_classes, found = self._about(M), len(self.class_names_), []
         for _, chunk in scaled_chunks(X, normalize=False):
-            logits = chunk[:, self.n_features_ :]
-            if (
-                n_classes >= FEWEST_CHECKED
-                and logits.min() >= 0.0
-                and np.abs(logits.sum(axis=1) - 1.0).max() < 1e-2
-            ):
+            sums = chunk.sum(axis=1)
+            if n_classes >= FEWEST_CHECKED and chunk.min() >= 0.0 and np.abs(sums - 1.0).max() < 1e-2:
                 # Their softmax is nearly flat: tags would be bad without an error.
                 raise ValueError(
                     "X: its rows are probabilities. Pass the logits of the backbone, or np.log(X + 1e-12)."
                 )
-            scores = np.zeros((len(logits), len(M)))
-            if self.regression_ < 1.0 or about.weights is None:
-                scores += self._evidence(logits, about.affinities)
+            share = 0.0 if about.weights is None else self.regression_
+            scores = self._evidence(chunk, about.affinities) if share < 1.0 else np.zeros((len(chunk), len(M)))
             if about.weights is not None:
-                regressed = (self._appearance(chunk) - self.middle_) @ about.weights + about.level
-                scores = (1.0 - self.regression_) * scores + self.regression_ * regressed
+                scores = (1.0 - share) * scores + share * (_appearance(chunk) @ about.weights + about.level)
             found.append(scores)
         return np.vstack(found)
 
     def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
         """Evidence from ever more literal matches of names, and how literal the best match is."""
         about = self._about(M)
-        chunks = (softmax(chunk[:, self.n_features_ :], axis=1) for _, chunk in scaled_chunks(X, normalize=False))
+        chunks = (softmax(chunk, axis=1) for _, chunk in scaled_chunks(X, normalize=False))
         p = np.vstack(list(chunks)).astype(np.float32)
         return [np.log(p @ affinities + LEAST_EVIDENCE) for affinities in about.by_power], about.of_labels
 
@@ -300,12 +298,8 @@ class BackboneKnowledge(ScoredTagger):
         kept: dict[bytes, _About] = vars(self).setdefault("_recent", {})
         key = hashlib.sha256(np.ascontiguousarray(M)).digest()
         if key not in kept:
-            affinities, weights, level = self._affinities(M), None, 0.0
-            if len(self.sample_logits_):
-                sample = self._evidence(self.sample_logits_.astype(np.float64), affinities)
-                level = sample.mean(axis=0)
-                weights = self.smoother_.T.astype(np.float64) @ (sample - level)
-            kept[key] = _About(affinities, weights, level, *self._literal(M))
+            affinities = self._affinities(M)
+            kept[key] = _About(affinities, *self._regression_weights(affinities), *self._literal(M))
             while len(kept) > MOST_RECENT:
                 kept.pop(next(iter(kept)))
         return kept[key]
@@ -329,7 +323,7 @@ class BackboneKnowledge(ScoredTagger):
         return np.maximum.reduceat(of_names[self.membership_.indices], self.membership_.indptr[:-1], axis=0)
 
     def _parts(self, X: Any, M: Matrix) -> list[Part]:
-        logits = scaled(X, normalize=False)[:, self.n_features_ :]
+        logits = scaled(X, normalize=False)
         evidence = self._probabilities(logits)[:, 0] * self._affinities(M)[:, 0]
         sums = evidence.sum(axis=1, keepdims=True)
         shares = np.divide(evidence, sums, out=np.zeros_like(evidence), where=sums > 0.0).mean(axis=0)
@@ -339,12 +333,6 @@ class BackboneKnowledge(ScoredTagger):
     def _probabilities(self, logits: Matrix) -> Matrix:
         """Softmax of the logits at each temperature, of shape (2, n_images, n_classes)."""
         return np.asarray(softmax(logits / self.temperatures_[:, None, None], axis=2))
-
-    def _appearance(self, images: Matrix) -> Matrix:
-        """Vectors by which images are compared: features, or centred logits, of unit length."""
-        if self.n_features_:
-            return unit_rows(images[:, : self.n_features_])
-        return unit_rows(images - images.mean(axis=1, keepdims=True))
 
     def _evidence(self, logits: Matrix, affinities: Matrix) -> Matrix:
         """e(x, c), one row per image and one column per label."""
@@ -364,3 +352,8 @@ class BackboneKnowledge(ScoredTagger):
         F = self.companions_.astype(np.float64)
         together = np.maximum(F @ (F.T @ own), 0.0) / np.maximum(self.shown_, TINY)[:, None]
         return np.asarray((1.0 - self.cooccurrence_) * own + self.cooccurrence_ * together)
+
+
+def _appearance(logits: Matrix) -> Matrix:
+    """Vectors by which images are compared: logits, centred and of unit length."""
+    return unit_rows(logits - logits.mean(axis=1, keepdims=True))

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
 from unseen.baselines._linear import ScoredTagger
 from unseen.explanation import Explanation, Part
-from unseen.validation import Matrix, check_count, check_flag, check_number
+from unseen.validation import Matrix, check_count, check_number
 
 
 class Combination(ScoredTagger):
@@ -36,11 +36,6 @@ class Combination(ScoredTagger):
         Weight of the second tagger; with 0 labels are ranked as by the first alone.
     transfer : float, default=0.5
         Weight of the first tagger for labels that are not seen.
-    second_sees_all : bool, default=False
-        Give ``second`` all columns of X: `BackboneKnowledge` with ``n_features`` makes use of them.
-    n_first_dims : int, optional
-        Number of leading dimensions of the label vectors for ``first``; the others are for ``second``: stack the
-        vectors of two sources, ``np.hstack([glove.vectors, use.vectors])``. None gives both taggers all of them.
 
     Attributes
     ----------
@@ -75,16 +70,12 @@ class Combination(ScoredTagger):
         weight: float = 1.5,
         *,
         transfer: float = 0.5,
-        second_sees_all: bool = False,
-        n_first_dims: int | None = None,
     ) -> None:
         self.first = first
         self.second = second
         self.n_first = n_first
         self.weight = weight
         self.transfer = transfer
-        self.second_sees_all = second_sees_all
-        self.n_first_dims = n_first_dims
 
     def explain(self, x: ArrayLike, label: Any, X_train: Any = None) -> Explanation:
         """Split the score of one image for one label into exact contributions.
@@ -107,30 +98,19 @@ class Combination(ScoredTagger):
     def _set_labels(self, n_seen: int, names: tuple[str, ...] | None, seen: Any, unseen: Any) -> None:
         super()._set_labels(n_seen, names, seen, unseen)
         self.has_vectors_ = seen is not None
-        n_columns, n_dims = self.n_features_in_, self.label_vectors_.shape[1]
         self.n_first_ = check_count(self.n_first, "n_first")
-        self.second_sees_all_ = check_flag(self.second_sees_all, "second_sees_all")
-        if self.n_first_ + (not self.second_sees_all_) > n_columns:
+        if self.n_first_ >= self.n_features_in_:
             raise ValueError(
-                f"n_first: {self.n_first_} of the {n_columns} columns of X leave none for the second tagger. Pass "
-                f"how many are for the first, or second_sees_all=True."
-            )
-        split = self.has_vectors_ and self.n_first_dims is not None
-        self.n_first_dims_ = check_count(self.n_first_dims, "n_first_dims") if split else None
-        if self.n_first_dims_ is not None and self.n_first_dims_ >= n_dims:
-            raise ValueError(
-                f"n_first_dims: {self.n_first_dims_} of the {n_dims} dimensions of the label vectors leave none "
-                f"for the second tagger. Pass None if both share the vectors."
+                f"n_first: {self.n_first_} of the {self.n_features_in_} columns of X leave none for the second "
+                f"tagger. Pass how many are for the first."
             )
 
     def _learn(self, problem: TrainingProblem) -> None:
         self.weight_ = check_number(self.weight, "weight")
         self.transfer_ = check_number(self.transfer, "transfer")
         Y, n_seen = np.where(problem.T == 0, np.nan, problem.T == 1), self.n_seen_
-        for name, (X, vectors) in zip(
-            ("first", "second"), self._split(problem.X, self.label_vectors_), strict=True
-        ):
-            tagger, labels = getattr(self, name), dict(zip(self.label_names_, vectors, strict=True))
+        for name, X in zip(("first", "second"), self._split(problem.X), strict=True):
+            tagger, labels = getattr(self, name), dict(zip(self.label_names_, self.label_vectors_, strict=True))
             if not isinstance(tagger, ZeroShotTagger):
                 raise ValueError(f"{name}: {tagger!r} was given. Pass a tagger, such as TAEP().")
             unseen = {name: labels.pop(name) for name in self.label_names_[n_seen:]} or None
@@ -140,12 +120,10 @@ class Combination(ScoredTagger):
         self.means_ = np.array([values.mean() for values in scores])
         self.stds_ = np.array([values.std() or 1.0 for values in scores])
 
-    def _split(self, X: Any, M: Matrix) -> list[tuple[Any, Matrix]]:
-        """Columns of X and dimensions of the label vectors for each tagger."""
-        n, n_dims = self.n_first_, self.n_first_dims_
-        columns = [X[:, :n], X if self.second_sees_all_ else X[:, n:]]
-        columns = columns if sp.issparse(X) else [np.ascontiguousarray(part) for part in columns]
-        return list(zip(columns, [M, M] if n_dims is None else [M[:, :n_dims], M[:, n_dims:]], strict=True))
+    def _split(self, X: Any) -> list[Any]:
+        """Columns of X for each tagger."""
+        columns = [X[:, : self.n_first_], X[:, self.n_first_ :]]
+        return columns if sp.issparse(X) else [np.ascontiguousarray(part) for part in columns]
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         first, second = self._tagger_scores(X, M)
@@ -153,8 +131,8 @@ class Combination(ScoredTagger):
         return np.asarray((first - self.means_[0]) * factors[0] + (second - self.means_[1]) * factors[1])
 
     def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
-        taggers = zip((self.first_, self.second_), self._split(X, M), strict=True)
-        found = [tagger._clues(own, tagger._embed(vectors, "labels")) for tagger, (own, vectors) in taggers]
+        taggers = zip((self.first_, self.second_), self._split(X), strict=True)
+        found = [tagger._clues(own, tagger._embed(M, "labels")) for tagger, own in taggers]
         return found[0][0] + found[1][0], found[0][1] + found[1][1]
 
     def _factors(self, M: Matrix) -> tuple[Matrix, Matrix]:
@@ -163,17 +141,17 @@ class Combination(ScoredTagger):
         return trust / self.stds_[0], np.full(len(M), self.weight_ / self.stds_[1])
 
     def _tagger_scores(self, X: Any, M: Matrix) -> list[Matrix]:
-        taggers = zip((self.first_, self.second_), self._split(X, M), strict=True)
-        return [tagger._margin_scores(own, tagger._embed(vectors, "labels")) for tagger, (own, vectors) in taggers]
+        taggers = zip((self.first_, self.second_), self._split(X), strict=True)
+        return [tagger._margin_scores(own, tagger._embed(M, "labels")) for tagger, own in taggers]
 
     def _parts(self, X: Any, M: Matrix, X_train: Any = None) -> list[Part]:
         totals: dict[Any, float] = {}
         taggers: tuple[Any, Any] = (self.first_, self.second_)
-        for tagger, (x, vectors), factor in zip(taggers, self._split(X, M), self._factors(M), strict=True):
+        for tagger, x, factor in zip(taggers, self._split(X), self._factors(M), strict=True):
             if X_train is not None and tagger is taggers[0]:
-                parts = tagger.explain(x, vectors[0], X_train[:, : self.n_first_]).parts
+                parts = tagger.explain(x, M[0], X_train[:, : self.n_first_]).parts
             else:
-                parts = tagger._parts(x, tagger._embed(vectors, "label"))
+                parts = tagger._parts(x, tagger._embed(M, "label"))
             for kind, name, value in parts:
                 totals[kind, name] = totals.get((kind, name), 0.0) + float(factor[0]) * value
         return [Part(kind, name, value) for (kind, name), value in totals.items()]

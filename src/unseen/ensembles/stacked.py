@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -187,6 +188,20 @@ class Stacked(ZeroShotTagger):
             scores[:, ~known] = self.unseen_odds_[0] * s + self.unseen_odds_[2]
         slopes = np.where(known, self.seen_odds_[1], self.unseen_odds_[1])
         return np.asarray(scores + slopes * self._evidence_scores(others, M)) if slopes.any() else scores
+
+    def _trained_on(self, X: Any, T: Any, labels: NDArray[np.intp]) -> Self:
+        # The evidence needs no annotations, and the coefficients are of held-out labels already.
+        part = copy(self)
+        part.label_names_ = tuple(self.label_names_[k] for k in labels)
+        part.label_vectors_, part.n_seen_, part.classes_ = self.label_vectors_[labels], len(labels), labels
+        X, T = known_images(X, T[:, labels])
+        features, _ = self._columns(X)
+        part.weights_, part.bias_ = logistic_regression(features, T, self.C, normalize=True)
+        M = self._embed(part.label_vectors_, "seen")
+        part.transfer_ = (
+            self._fit_taep(TrainingProblem(features, T, M, M[:0], None)) if self.has_vectors_ else None
+        )
+        return part
 
     def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
         features, others = self._columns(X)

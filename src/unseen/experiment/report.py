@@ -21,7 +21,7 @@ from unseen.experiment.published import published_tables
 from unseen.experiment.runner import MAIN, PROTOCOLS, SearchPlan, class_splits, frame, run_cells, run_experiment
 from unseen.experiment.studies import FACTORS, RANKS, SOLVERS, solver_cells, strength_cells
 from unseen.experiment.tables import Reproduction
-from unseen.files import write_atomically
+from unseen.files import csv_cell, write_atomically
 from unseen.templates import Table, render
 from unseen.validation import counted
 
@@ -266,6 +266,8 @@ def _write_csv_files(result: Reproduction, folder: Path) -> None:
         {**part._asdict(), **part.splits._asdict(), "verdict": part.verdict} for part in tables.differences(result)
     ).drop(columns="splits", errors="ignore")
     for name, content in files.items():
+        for column in content.select_dtypes(exclude="number"):
+            content[column] = [csv_cell(x) if isinstance(x, str) else x for x in content[column]]
         _write_text(folder / f"{name}.csv", content.to_csv(index=False, lineterminator="\n"))
 
 
