@@ -1,13 +1,14 @@
 """How long does a search take in a large library, against the bare product on the same stored matrix?
 
-    python -m benchmarks.library_search [--photos 100000 1000000] [--words 1 3] [--folder DIR] [--memory 500MB]
+    python -m benchmarks.library_search [--photos 100000 1000000] [--words 1 3] [--classes] [--memory 500MB]
 
 Libraries of generated features (1,280 columns, eight bits) are written to a temporary folder, 1.5 GB per million
 photos, and searched in a process of their own: a linear query with p, and the paths of the best 20 photos. Rivals:
 the product alone, by the library's kernel on the mapped codes; and numpy's float32 product, on as many rows as fit
 into 1 GB. Seconds are medians of runs in turns, memory is the peak of the process before that matrix is made. The
-first search, which maps the files and loads the compiled kernel, is listed apart. With ``--memory``, the library
-is also searched by two workers of a Dask cluster with this limit each; the peak of the larger one is shown.
+first search, which maps the files and loads the compiled kernel, is listed apart. With ``--classes`` the query
+also needs the scores of 1,000 classes, another 1 GB per million. With ``--memory``, the library is also
+searched by two workers of a Dask cluster with this limit each; the peak of the larger one is shown.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ import numpy as np
 
 from benchmarks._timing import arguments, by_turns, show, write_json
 from unseen import PhotoLibrary
-from unseen.photos.query import Expression, Linear, multiply_rows
-from unseen.photos.storage import DATABASE, HEAD, connect, decode_rows
+from unseen.photos.query import Expression, Linear
+from unseen.photos.storage import DATABASE, connect, decode_rows
 
 BLOCK = 20_000
 
@@ -34,33 +35,31 @@ BLOCK = 20_000
 class Words:
     """A query of words with random weights."""
 
-    needs_classes = False
-
-    def __init__(self, weights: np.ndarray) -> None:
-        self.linear = Linear(weights.astype(np.float32), np.zeros(weights.shape[1]), unit=True)
+    def __init__(self, library: PhotoLibrary, n_words: int, *, classes: bool) -> None:
+        rng = np.random.default_rng(1)
+        weights = rng.normal(size=(library.settings["n_features"], n_words)).astype(np.float32)
+        others = rng.normal(size=(library.settings["n_classes"], n_words)).astype(np.float32) if classes else None
+        self.linear = Linear(weights, np.zeros(n_words), unit=True, class_weights=others)
+        self.needs_classes = classes
 
     def columns(self, features, classes):
         """Scores and probabilities of a block of photos."""
-        scores = features @ self.linear.weights / np.linalg.norm(features, axis=1, keepdims=True)
+        scores = self.linear.of_values(features, classes)
         return scores, 1.0 / (1.0 + np.exp(-scores))
 
 
 def write_library(folder: Path, n_photos: int) -> None:
     """Make a library of generated photos: sparse, non-negative features, one file per photo, a date for each."""
     library = PhotoLibrary.open(folder, create=True)
-    rng, n_features = np.random.default_rng(0), library.settings["n_features"]
+    rng = np.random.default_rng(0)
     db = connect(folder / DATABASE, write=True)
     db.execute("BEGIN")
     db.execute("INSERT INTO roots (id, path) VALUES (1, '/photos')")
     with (folder / "features.1.bin").open("wb") as features, (folder / "classes.1.bin").open("wb") as classes:
-        classes.truncate(n_photos * (HEAD + library.settings["n_classes"]))  # not read by a linear query
         for start in range(0, n_photos, BLOCK):
             n = min(BLOCK, n_photos - start)
-            codes = np.maximum(rng.integers(-90, 256, (n, n_features), dtype=np.int16), 0).astype(np.uint8)
-            steps = rng.uniform(0.005, 0.02, (n, 1)).astype(np.float32)
-            lengths = steps * np.sqrt(np.einsum("ij,ij->i", codes, codes, dtype=np.float32))[:, None]
-            head = np.hstack([steps, np.zeros_like(steps), lengths]).astype("<f4")
-            features.write(np.hstack([head.view(np.uint8), codes]).tobytes())
+            features.write(generated(rng, n, library.settings["n_features"]))
+            classes.write(generated(rng, n, library.settings["n_classes"]))
             numbers = range(start, start + n)
             images = (
                 (i, i.to_bytes(32, "big"), i, 4000, 3000, f"{2000 + i % 25}-05-01 12:00:00") for i in numbers
@@ -73,11 +72,20 @@ def write_library(folder: Path, n_photos: int) -> None:
     db.close()
 
 
-def measure(folder: Path, n_words: int, rounds: int) -> dict[str, float]:
+def generated(rng: np.random.Generator, n: int, n_columns: int) -> bytes:
+    """Stored rows, a quarter of them zeros."""
+    codes = np.maximum(rng.integers(-90, 256, (n, n_columns), dtype=np.int16), 0).astype(np.uint8)
+    steps = rng.uniform(0.005, 0.02, (n, 1)).astype(np.float32)
+    lengths = steps * np.sqrt(np.einsum("ij,ij->i", codes, codes, dtype=np.float32))[:, None]
+    head = np.hstack([steps, np.zeros_like(steps), lengths]).astype("<f4")
+    return np.hstack([head.view(np.uint8), codes]).tobytes()
+
+
+def measure(folder: Path, n_words: int, rounds: int, classes: bool) -> dict[str, float]:
     """Times and memory of this process."""
     library = PhotoLibrary.open(folder)
-    weights = np.random.default_rng(1).normal(size=(library.settings["n_features"], n_words))
-    expression = Expression(Words(weights), (0,), tuple(range(1, n_words)))
+    words = Words(library, n_words, classes=classes)
+    expression = Expression(words, (0,), tuple(range(1, n_words)))
 
     def search() -> None:
         assert len(library.find(expression, top=20)) == 20
@@ -93,14 +101,17 @@ def measure(folder: Path, n_words: int, rounds: int) -> dict[str, float]:
             {
                 "search": search,
                 "dates": filtered,
-                "kernel": lambda: multiply_rows(now.features, weights, unit=True),
+                "kernel": lambda: words.linear.of_rows(now.features, now.classes),
             },
             rounds,
         )
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        some = decode_rows(now.features[: 2**30 // (4 * len(weights))])
-        columns = np.ascontiguousarray(weights, dtype=np.float32)
-        blas = by_turns({"numpy": lambda: some @ columns}, rounds)["numpy"] * len(now.features) / len(some)
+        n_some = 2**30 // (4 * now.features.shape[1])
+        matrices = [(decode_rows(now.features[:n_some]), words.linear.weights)]
+        if now.classes is not None and words.linear.class_weights is not None:
+            matrices.append((decode_rows(now.classes[:n_some]), words.linear.class_weights))
+        blas = by_turns({"numpy": lambda: [rows @ weights for rows, weights in matrices]}, rounds)["numpy"]
+        blas *= len(now.features) / len(matrices[0][0])
         n_photos = len(now.features)
     return {"photos": n_photos, "words": n_words, "first s": first, "search s": seconds["search"],
             "with dates s": seconds["dates"], "kernel s": seconds["kernel"], "numpy float32 s": blas,
@@ -113,8 +124,7 @@ def measure_cluster(folder: Path, n_words: int, rounds: int, limit: str) -> dict
     from distributed import Client
 
     library = PhotoLibrary.open(folder)
-    weights = np.random.default_rng(1).normal(size=(library.settings["n_features"], n_words))
-    expression = Expression(Words(weights), (0,), tuple(range(1, n_words)))
+    expression = Expression(Words(library, n_words, classes=False), (0,), tuple(range(1, n_words)))
     with Client(n_workers=2, threads_per_worker=1, memory_limit=limit, dashboard_address=":0") as client:
         same = library.find(expression, engine="dask") == library.find(expression)
         seconds = by_turns({"dask": lambda: library.find(expression, engine="dask")}, rounds)["dask"]
@@ -128,12 +138,13 @@ def main() -> None:
     parser = arguments(__doc__, "library_search")
     parser.add_argument("--photos", type=int, nargs="+", default=[100_000])
     parser.add_argument("--words", type=int, nargs="+", default=[1, 3])
+    parser.add_argument("--classes", action="store_true", help="a query that needs the classes too")
     parser.add_argument("--folder", type=Path, help="for the temporary files")
     parser.add_argument("--measure", type=Path, help="a library to search in this process")
     parser.add_argument("--memory", help="limit of each of two Dask workers, such as 500MB")
     args = parser.parse_args()
     if args.measure is not None:
-        print(json.dumps(measure(args.measure, args.words[0], args.rounds)))
+        print(json.dumps(measure(args.measure, args.words[0], args.rounds, args.classes)))
         return
     rows, clusters = [], []
     for n_photos in args.photos:
@@ -141,7 +152,7 @@ def main() -> None:
             write_library(Path(name) / "library", n_photos)
             for n_words in args.words:
                 command = [sys.executable, "-m", "benchmarks.library_search", "--measure", f"{name}/library"]
-                options = ["--words", str(n_words), "--rounds", str(args.rounds)]
+                options = ["--words", str(n_words), "--rounds", str(args.rounds), *["--classes"] * args.classes]
                 done = subprocess.run([*command, *options], stdout=subprocess.PIPE, check=True, env=os.environ)
                 rows.append(json.loads(done.stdout))
             if args.memory is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from io import BytesIO
@@ -311,7 +312,9 @@ def exact_best(
     min_p: float,
 ) -> Best:
     """Rows in order, by what ``columns`` of the query says."""
-    found = [expression.combine(*block) for block in exact_columns(expression.query, features, classes, rows)]
+    with one_thread() if len(rows) <= BLOCK else nullcontext():  # for a few rows, waking threads takes longer
+        blocks = exact_columns(expression.query, features, classes, rows)
+        found = [expression.combine(*block) for block in blocks]
     scores, p = np.empty(0), None
     if found:
         scores = np.concatenate([block for block, _ in found])
@@ -322,6 +325,18 @@ def exact_best(
         likely = p >= min_p
         rows, scores, p = rows[likely], scores[likely], p[likely]
     return Best(rows, scores, p).first(top)
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Let numpy's products use one thread."""
+    return _controller().limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
+
+
+@cache
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def exact_columns(
