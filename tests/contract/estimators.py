@@ -23,7 +23,7 @@ ESTIMATORS: list[ZeroShotTagger] = [
 ]
 CLASSES = np.random.default_rng(3).normal(size=(12, 16))  # the last 12 features as scores of 12 classes
 WITH_VECTORS: list[ZeroShotTagger] = [
-    BackboneKnowledge(CLASSES, sharpness=2.0),
+    BackboneKnowledge(np.random.default_rng(3).normal(size=(16, 16)), sharpness=2.0),
     Combination(ESZSL(), BackboneKnowledge(CLASSES, sharpness=2.0), 4),
     Stacked(BackboneKnowledge(CLASSES, sharpness=2.0), 4, n_splits=3, tol=1e-5),
     Cosine(),

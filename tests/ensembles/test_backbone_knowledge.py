@@ -6,11 +6,10 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import softmax
 from sklearn.base import clone
-from sklearn.linear_model import Ridge
 from tests.methods_data import fitted, raw_scores, unit
 
 from unseen import LabelSpace, make_tagged_scenes
-from unseen.ensembles import BackboneKnowledge, backbone_knowledge
+from unseen.ensembles import BackboneKnowledge
 
 N_CLASSES = 40
 RNG = np.random.default_rng(3)
@@ -19,12 +18,11 @@ KINDS = LabelSpace([f"kind of {k}" for k in range(7)], RNG.normal(size=(7, 16)) 
 MEMBERSHIP = RNG.random((N_CLASSES, 7)) < 0.3
 MEMBERSHIP[5] = False  # a class of no kind
 MEMBERSHIP[:, 0] = np.arange(N_CLASSES) == 3  # a kind of one class
-PLAIN = {"spread": 1.0, "cooccurrence": 0.0, "smoothing": 0.0, "regression": 0.0, "center": False}
+PLAIN = {"spread": 1.0, "cooccurrence": 0.0, "smoothing": 0.0, "center": False}
 ESTIMATORS = {
     "centred": BackboneKnowledge(CLASSES),
     "plain": BackboneKnowledge(CLASSES.vectors, 2.5, temperature=1.5, **PLAIN),
     "kinds": BackboneKnowledge(CLASSES, kinds=KINDS, membership=MEMBERSHIP, spread=2.0, cooccurrence=0.4),
-    "linear": BackboneKnowledge(CLASSES, regression=1.0),
 }
 
 
@@ -39,12 +37,12 @@ def estimator(request):
 
 
 @pytest.fixture(scope="module", name="X")
-def training(estimator, data):
+def training(data):
     return data.X_train[:, 25:]
 
 
 @pytest.fixture(scope="module", name="X_test")
-def tested(estimator, data):
+def tested(data):
     return data.X_test[:, 25:]
 
 
@@ -82,14 +80,8 @@ def evidence_by_hand(model, logits, vectors, training):
 
 
 def test_the_score_is_the_formula(model, data, X, X_test):
-    images = np.vstack([X_test[:6], X]).astype(float)
-    own = evidence_by_hand(model, images, data.unseen_labels.vectors, images[6:])
-    z = unit(images - images.mean(axis=1, keepdims=True))
-    alike = Ridge(alpha=0.003 * 120).fit(z[6:], own[6:]).predict(z[:6])
-    expected = (1.0 - model.regression) * own[:6] + model.regression * alike
-    np.testing.assert_allclose(
-        raw_scores(model, X_test[:6], "unseen"), expected, atol=5e-2
-    )  # the stored logits have eight bits
+    expected = evidence_by_hand(model, X_test[:6].astype(float), data.unseen_labels.vectors, X.astype(float))
+    np.testing.assert_allclose(raw_scores(model, X_test[:6], "unseen"), expected, atol=1e-2)
 
 
 def test_classes_in_proportion_and_the_threshold_explain_a_score(model, data, X_test):
@@ -134,13 +126,6 @@ def test_many_labels_at_once_score_as_one_by_one(model, X_test):
     np.testing.assert_allclose(together[:, [0, 255, 256, 599]].T, alone, atol=1e-10)
 
 
-def test_the_sample_does_not_depend_on_the_order_of_the_images(data, monkeypatch):
-    monkeypatch.setattr(backbone_knowledge, "MOST_SAMPLED", 50)
-    found = [fitted(BackboneKnowledge(CLASSES), data, X=data.X_train[::step, 25:]) for step in (1, -1)]
-    assert found[0].sample_logits_.shape == (50, N_CLASSES)
-    np.testing.assert_array_equal(*(model.sample_logits_ for model in found))
-
-
 def test_logits_beyond_half_precision_leave_no_infinite_scores(data):
     model = fitted(BackboneKnowledge(CLASSES), data, X=data.X_train[:, 25:] * 1e6)
     assert np.isfinite(model.decision_function(data.X_test[:, 25:] * 1e6)).all()
@@ -148,7 +133,7 @@ def test_logits_beyond_half_precision_leave_no_infinite_scores(data):
 
 def test_no_annotated_image_is_needed_to_rank_labels(estimator, data, X, X_test):
     untrained = clone(estimator).without_training(data.unseen_labels, lift=2.0)
-    even = fitted(clone(estimator).set_params(smoothing=1.0, cooccurrence=0.0, regression=0.0), data, X=X)
+    even = fitted(clone(estimator).set_params(smoothing=1.0, cooccurrence=0.0), data, X=X)
     raw = raw_scores(even, X_test, "unseen")
     np.testing.assert_allclose(untrained.decision_function(X_test), raw - np.log(2.0), atol=1e-10)
     with pytest.raises(ValueError, match=r"^lift: "):
@@ -194,7 +179,7 @@ def test_probabilities_are_refused(data):
         ),
         {"class_vectors": CLASSES, "kinds": KINDS.vectors[:, :9], "membership": MEMBERSHIP},
         *({"membership": given, "kinds": KINDS} for given in (None, MEMBERSHIP.T)),
-        *({name: 1.5} for name in ("cooccurrence", "smoothing", "regression")),
+        *({name: 1.5} for name in ("cooccurrence", "smoothing")),
         {"spread": 0.5},
         {"sharpness": "high"},
         {"center": "yes"},

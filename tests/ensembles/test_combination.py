@@ -9,7 +9,7 @@ from tests.methods_data import fitted
 
 from unseen import TAEP, LabelSpace, make_tagged_scenes
 from unseen.baselines import ESZSL, ConSE
-from unseen.ensembles import BackboneKnowledge, Combination, Stacked
+from unseen.ensembles import BackboneKnowledge, Combination
 
 N_FIRST, N_CLASSES = 24, 30
 CLASSES = LabelSpace(
@@ -21,7 +21,6 @@ WITH_BACKBONE = Combination(TAGGER, KNOWLEDGE, N_FIRST, weight=0.5)
 ESTIMATORS = {
     "with backbone": WITH_BACKBONE,
     "of taggers": Combination(TAGGER, ESZSL(), N_FIRST),
-    "of a stack": Combination(Stacked(n_splits=2, tol=1e-5), KNOWLEDGE, N_FIRST),
 }
 
 

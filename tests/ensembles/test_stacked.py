@@ -36,13 +36,17 @@ class TestScores:
             np.testing.assert_allclose(found[:, k], expected, atol=1e-4)
         assert slope > 0
 
-    def test_unseen_labels_are_scored_by_taep(self, data, model):
+    def test_unseen_labels_are_scored_by_taep_less_half_of_its_mean(self, data, model):
         taep = fitted(TAEP(tol=1e-5), data)
         slope, _, intercept = model.unseen_odds_
-        expected = slope * taep.decision_function(data.X_test, "unseen") + intercept
+        mean = taep.decision_function(data.X_train, "unseen").mean(axis=0)
+        expected = slope * (taep.decision_function(data.X_test, "unseen") - 0.5 * mean) + intercept
         found = model.decision_function(data.X_test, "unseen")
         np.testing.assert_allclose(found, expected, atol=0.01 * found.std())
         assert model.transfer_.relative_gap_ <= 1e-5
+        why = model.explain(data.X_test[3], model.label_names_[-1])
+        assert why.score == pytest.approx(found[3, -1])
+        assert why.score == pytest.approx(why.offset + sum(part.value for part in why.parts))
 
     @pytest.mark.parametrize("kind", ["seen", "unseen"])
     def test_evidence_is_added_and_explained(self, kind):
@@ -52,9 +56,14 @@ class TestScores:
         name = {"seen": model.label_names_[0], "unseen": model.label_names_[-1]}[kind]
         why = model.explain(data.X_test[0], name)
         assert why.score == pytest.approx(why.offset + sum(part.value for part in why.parts))
-        told = own.explain(data.X_test[0, 24:], model.label_vectors_[model.label_names_.index(name)])
+        vector = model.label_vectors_[[model.label_names_.index(name)]]
+        told = own.explain(data.X_test[0, 24:], vector[0])
         from_classes = sum(part.value for part in why.parts if part.kind == "class")
         assert from_classes == pytest.approx(odds[1] * sum(part.value for part in told.parts), abs=1e-9)
+        if kind == "unseen":  # where there is evidence, nothing is subtracted
+            s = model.transfer_.decision_function(data.X_test[:1, :24], vector)[0, 0]
+            e = own.decision_function(data.X_test[:1, 24:], vector)[0, 0]
+            assert why.score == pytest.approx(odds @ [s, e, 1.0])
         alone = {part.name for part in why.parts if part.kind == "label" and part.value}
         assert alone == ({name} if kind == "seen" else set(model.label_names_[: model.n_seen_]))
 
@@ -73,6 +82,17 @@ class TestCalibration:
         for word, columns in (("seen", big.seen), ("unseen", big.unseen)):
             probability = expit(model.decision_function(big.X_test, word)).mean()
             assert probability == pytest.approx(big.Y_test[:, columns].mean(), abs=0.06)
+
+    def test_a_label_with_many_images_does_not_decide_alone(self, data, monkeypatch):
+        given = []
+        monkeypatch.setattr(stacked, "fit_log_odds", lambda *entries: given.append(entries))
+        fitted(Stacked(n_splits=2), data)
+        shown = data.Y_train[:, data.seen].sum(axis=0)
+        expected = {1.0 / np.sqrt(1.0 + n): shown[shown == n].sum() for n in shown}
+        _, (_, targets, weights) = given  # each label is held out once, on half of the images
+        assert set(weights) == set(expected)
+        for weight, n_positive in expected.items():
+            assert (targets[weights == weight] > 0).sum() <= n_positive
 
     @pytest.mark.parametrize("n_labels", [1, 12])
     def test_without_vectors_or_with_one_label_the_scale_is_neutral(self, data, n_labels):
@@ -117,18 +137,20 @@ class TestLogOdds:
 
     def test_it_is_logistic_regression_over_the_known_entries(self, entries):
         features, targets = entries
-        known = np.arange(4000) % 3 > 0
-        odds = fit_log_odds(features, np.where(known, targets, 0.0))
-        expected = LogisticRegression(C=1.0, tol=1e-10, max_iter=1000).fit(features[known], targets[known])
+        known, weights = np.arange(4000) % 3 > 0, np.where(targets > 0, 6.0, 2.0)
+        odds = fit_log_odds(features, np.where(known, targets, 0.0), weights)
+        expected = LogisticRegression(C=1.0, tol=1e-10, max_iter=1000)
+        expected.fit(features[known], targets[known], weights[known] / weights[known].mean())
         np.testing.assert_allclose(odds, [*expected.coef_[0], expected.intercept_[0]], atol=1e-4)
 
     def test_a_score_that_misleads_keeps_its_order_and_evidence_that_misleads_is_left_out(self, entries):
         features, targets = entries
-        odds = fit_log_odds(-features, targets)
+        odds = fit_log_odds(-features, targets, np.ones(4000))
         assert odds[:2] == pytest.approx([LEAST_SLOPE, 0.0])
 
     def test_entries_of_one_kind_teach_nothing(self):
-        assert all(fit_log_odds(np.arange(3.0)[:, None], np.full(3, kind)) is None for kind in (-1.0, 0.0, 1.0))
+        for kind in (-1.0, 0.0, 1.0):
+            assert fit_log_odds(np.arange(3.0)[:, None], np.full(3, kind), np.ones(3)) is None
 
     def test_neighbours_are_dealt_to_different_groups(self):
         assert deal(np.argsort([0.3, 0.1, 0.9, 0.5, 0.7]), 2).tolist() == [1, 0, 0, 0, 1]

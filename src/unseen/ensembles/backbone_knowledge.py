@@ -10,27 +10,22 @@ import scipy.sparse as sp
 from scipy.special import softmax
 
 from unseen.base import TrainingProblem
-from unseen.baselines._linear import ScoredTagger, even_steps, quantised, scaled, scaled_chunks, unit_rows
+from unseen.baselines._linear import ScoredTagger, scaled, scaled_chunks, unit_rows
 from unseen.explanation import Part
 from unseen.validation import Matrix, check_flag, check_labels, check_number
 
 TINY = 1e-12  # evidence for a label that no class is similar to
 FEWEST_CHECKED = 10  # classes; with fewer, logits may look like probabilities by chance
 RANK = 64  # of the products of class probabilities that are stored: 128 kB for 1,000 classes
-MOST_SAMPLED = 512  # training images for the regression; more do not help
-PENALTY = 0.003  # of the regression
-LOWEST = -30.0  # logits further below the largest have no weight
 LABELS_AT_ONCE = 256  # one row per name of a class makes a tall matrix
 N_POWERS, LEAST_EVIDENCE, LITERAL = 3, 1e-6, 0.75  # of the clues: powers 8, 16 and 32 of the cosines
-MOST_RECENT = 4  # sets of labels whose affinities are kept
+MOST_RECENT = 8  # sets of labels whose affinities are kept
 
 
 class _About(NamedTuple):
     """What depends on the labels alone."""
 
     affinities: Matrix  # b_kc
-    weights: Matrix | None  # of the regression, one column per label
-    level: Any  # mean evidence on the sample
     by_power: list[Any]
     of_labels: list[Matrix]
 
@@ -40,16 +35,14 @@ class BackboneKnowledge(ScoredTagger):
 
     With p the softmax of ``logits / T`` for two temperatures T, ``temperature`` and ``spread * temperature``::
 
-        score(x, c) = (1 - regression) e(x, c) + regression f_c(x)
-        e(x, c) = mean_T [log( sum_k p_k(x) b_kc + 1e-12 ) - log( sum_k background_k b_kc + 1e-12 )]
+        score(x, c) = mean_T [log( sum_k p_k(x) b_kc + 1e-12 ) - log( sum_k background_k b_kc + 1e-12 )]
         b_kc = (1 - cooccurrence) a_kc + cooccurrence sum_l C_kl a_lc
         a_kc = max_n specificity_n max(0, cos(t_n, t_c))^sharpness
 
     The names n of class k are its own and those of its kinds ("tabby", "cat", "animal"); a name that j of all K
     classes share has the specificity ``1 - log(j) / log(K)``; t are text vectors minus the mean of those of the
     classes. C_kl is the mean of ``p_k p_l`` over the training images divided by that of p_k; the background is the
-    mean of p, mixed with the uniform distribution. f_c is a ridge regression of e(., c) on the logits (centred, of
-    unit length) of up to 512 training images.
+    mean of p, mixed with the uniform distribution.
 
     Annotations are used only for the threshold. Some classes of the backbone may be the unseen labels: in
     comparisons keep it apart from methods that use only the seen labels.
@@ -71,13 +64,10 @@ class BackboneKnowledge(ScoredTagger):
         1 where the class (row) belongs to the kind (column).
     temperature, spread : float, default=1.0 and 3.0
         The larger, the more weight less likely classes get.
-    cooccurrence : float in [0, 1], default=0.1
+    cooccurrence : float in [0, 1], default=0.5
         Weight of the classes that a class appears with on the training images.
     smoothing : float in [0, 1], default=0.5
         Share of the uniform distribution in the background.
-    regression : float in [0, 1], default=0.7
-        With 1 the score is linear in the scaled logits; with 0 no training images are stored, which saves 0.5 MB
-        in a file for 1,000 classes.
     center : bool, default=True
         Subtract the mean of the class vectors from class and label vectors.
 
@@ -90,8 +80,6 @@ class BackboneKnowledge(ScoredTagger):
         the names of each class.
     background_, shown_, companions_ : ndarray
         The background at each T, the means of p_k, and F with ``F F^T`` nearest to those of ``p_k p_l``.
-    sample_logits_, sample_scales_ : ndarray (int8) and ndarray
-        ``sample_logits_ * sample_scales_[:, None]``: logits of the images of the regression, minus their largest.
 
     Examples
     --------
@@ -116,9 +104,8 @@ class BackboneKnowledge(ScoredTagger):
         membership: Any = None,
         temperature: float = 1.0,
         spread: float = 3.0,
-        cooccurrence: float = 0.1,
+        cooccurrence: float = 0.5,
         smoothing: float = 0.5,
-        regression: float = 0.7,
         center: bool = True,
     ) -> None:
         self.class_vectors = class_vectors
@@ -129,7 +116,6 @@ class BackboneKnowledge(ScoredTagger):
         self.spread = spread
         self.cooccurrence = cooccurrence
         self.smoothing = smoothing
-        self.regression = regression
         self.center = center
 
     def without_training(self, labels: Any, lift: float = 3.0) -> Self:
@@ -149,13 +135,11 @@ class BackboneKnowledge(ScoredTagger):
         """
         threshold = float(np.log(check_number(lift, "lift", strict=True)))
         n_labels = len(check_labels(labels, "labels").vectors)
-        n_classes = len(check_labels(self.class_vectors, "class_vectors").vectors)
-        self.n_features_in_ = n_classes
+        self.n_features_in_ = n_classes = len(check_labels(self.class_vectors, "class_vectors").vectors)
         self.single_label_, self.classes_, self.normalize_ = False, np.arange(n_labels), False
         self._set_labels(n_labels, None, labels, None)
         self.shown_ = np.full(n_classes, 1.0 / n_classes)
         self.background_, self.companions_ = np.tile(self.shown_, (2, 1)), np.empty((n_classes, 0))
-        self._learn_regression(np.empty((0, self.n_features_in_)))
         self.threshold_ = threshold
         return self
 
@@ -174,8 +158,8 @@ class BackboneKnowledge(ScoredTagger):
         temperature = check_number(self.temperature, "temperature", strict=True)
         self.temperatures_ = temperature * np.array([1.0, check_number(self.spread, "spread", low=1.0)])
         self.cooccurrence_ = check_number(self.cooccurrence, "cooccurrence", high=1.0)
-        self.regression_ = check_number(self.regression, "regression", high=1.0)
         self._set_classes()
+        vars(self).pop("_recent", None)
 
     def _set_classes(self) -> None:
         """Learn the names of the classes and of their kinds."""
@@ -235,61 +219,32 @@ class BackboneKnowledge(ScoredTagger):
             totals += probabilities.sum(axis=1)
             products += probabilities[0].T @ probabilities[0]
         values, vectors = eigh(products / n_images, subset_by_index=(max(0, n_classes - RANK), n_classes - 1))
-        # In the layout of arrays read from a file, here and below, so that sums round the same way.
+        # In the layout of arrays read from a file, so that sums round the same way.
         self.companions_ = (vectors * np.sqrt(np.maximum(values, 0.0))).astype(np.float16, order="C")
         self.shown_ = totals[0] / n_images
         self.background_ = smoothing / n_classes + (1.0 - smoothing) * totals / n_images
-        self._learn_regression(problem.X if self.regression_ else problem.X[:0])
-
-    def _learn_regression(self, X: Any) -> None:
-        """Sample images in even steps from the most common to the rarest, one byte per logit."""
-        n_classes = len(self.class_names_)
-        self.sample_logits_, self.sample_scales_ = np.empty((0, n_classes), dtype=np.int8), np.empty(0)
-        vars(self).pop("_recent", None)
-        if not X.shape[0]:
-            return
-        common = sum(_appearance(chunk).sum(axis=0) for _, chunk in scaled_chunks(X, normalize=False))
-        chunks = (_appearance(chunk) for _, chunk in scaled_chunks(X, normalize=False))
-        similarity = np.concatenate([chunk @ common for chunk in chunks])
-        sample = scaled(X[even_steps(np.argsort(-similarity, kind="stable"), MOST_SAMPLED)], normalize=False)
-        sample = np.clip(sample - sample.max(axis=1, keepdims=True), LOWEST, None)
-        self.sample_logits_, self.sample_scales_ = quantised(sample, axis=1)
-
-    def _regression_weights(self, affinities: Matrix) -> tuple[Matrix | None, Any]:
-        """Weights and level of the regression: ``f_c(x) = z(x) weights_c + level_c``."""
-        from scipy.linalg import cho_factor, cho_solve
-
-        if not len(self.sample_logits_):
-            return None, 0.0
-        logits = self.sample_logits_ * self.sample_scales_[:, None].astype(np.float64)
-        z, evidence = _appearance(logits), self._evidence(logits, affinities)
-        middle, level = z.mean(axis=0), evidence.mean(axis=0)
-        z -= middle
-        gram = z @ z.T
-        gram[np.diag_indices_from(gram)] += PENALTY * len(z)
-        weights = z.T @ cho_solve(cho_factor(gram, lower=True), evidence - level)
-        return weights, level - middle @ weights
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
-        about, n_classes, found = self._about(M), len(self.class_names_), []
-        for _, chunk in scaled_chunks(X, normalize=False):
-            sums = chunk.sum(axis=1)
-            if n_classes >= FEWEST_CHECKED and chunk.min() >= 0.0 and np.abs(sums - 1.0).max() < 1e-2:
+        affinities = self._about(M).affinities
+        usual = np.log(self.background_ @ affinities + TINY).mean(axis=0)
+        found = []
+        for _, logits in scaled_chunks(X, normalize=False):
+            if (
+                len(self.class_names_) >= FEWEST_CHECKED
+                and logits.min() >= 0.0
+                and np.abs(logits.sum(axis=1) - 1.0).max() < 1e-2
+            ):
                 # Their softmax is nearly flat: tags would be bad without an error.
                 raise ValueError(
                     "X: its rows are probabilities. Pass the logits of the backbone, or np.log(X + 1e-12)."
                 )
-            share = 0.0 if about.weights is None else self.regression_
-            scores = self._evidence(chunk, about.affinities) if share < 1.0 else np.zeros((len(chunk), len(M)))
-            if about.weights is not None:
-                scores = (1.0 - share) * scores + share * (_appearance(chunk) @ about.weights + about.level)
-            found.append(scores)
+            found.append(np.log(self._probabilities(logits) @ affinities + TINY).mean(axis=0) - usual)
         return np.vstack(found)
 
     def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
         """Evidence from ever more literal matches of names, and how literal the best match is."""
         about = self._about(M)
-        chunks = (softmax(chunk, axis=1) for _, chunk in scaled_chunks(X, normalize=False))
+        chunks = (softmax(logits, axis=1) for _, logits in scaled_chunks(X, normalize=False))
         p = np.vstack(list(chunks)).astype(np.float32)
         return [np.log(p @ affinities + LEAST_EVIDENCE) for affinities in about.by_power], about.of_labels
 
@@ -298,8 +253,7 @@ class BackboneKnowledge(ScoredTagger):
         kept: dict[bytes, _About] = vars(self).setdefault("_recent", {})
         key = hashlib.sha256(np.ascontiguousarray(M)).digest()
         if key not in kept:
-            affinities = self._affinities(M)
-            kept[key] = _About(affinities, *self._regression_weights(affinities), *self._literal(M))
+            kept[key] = _About(self._affinities(M), *self._literal(M))
             while len(kept) > MOST_RECENT:
                 kept.pop(next(iter(kept)))
         return kept[key]
@@ -323,8 +277,7 @@ class BackboneKnowledge(ScoredTagger):
         return np.maximum.reduceat(of_names[self.membership_.indices], self.membership_.indptr[:-1], axis=0)
 
     def _parts(self, X: Any, M: Matrix) -> list[Part]:
-        logits = scaled(X, normalize=False)
-        evidence = self._probabilities(logits)[:, 0] * self._affinities(M)[:, 0]
+        evidence = self._probabilities(scaled(X, normalize=False))[:, 0] * self._affinities(M)[:, 0]
         sums = evidence.sum(axis=1, keepdims=True)
         shares = np.divide(evidence, sums, out=np.zeros_like(evidence), where=sums > 0.0).mean(axis=0)
         values = shares / (shares.sum() or 1.0) * self._scores(X, M)[0, 0]
@@ -333,11 +286,6 @@ class BackboneKnowledge(ScoredTagger):
     def _probabilities(self, logits: Matrix) -> Matrix:
         """Softmax of the logits at each temperature, of shape (2, n_images, n_classes)."""
         return np.asarray(softmax(logits / self.temperatures_[:, None, None], axis=2))
-
-    def _evidence(self, logits: Matrix, affinities: Matrix) -> Matrix:
-        """e(x, c), one row per image and one column per label."""
-        logs = np.log(self._probabilities(logits) @ affinities + TINY).mean(axis=0)
-        return np.asarray(logs - np.log(self.background_ @ affinities + TINY).mean(axis=0))
 
     def _affinities(self, M: Matrix) -> Matrix:
         """b_kc, one row per class and one column per label."""
@@ -352,8 +300,3 @@ class BackboneKnowledge(ScoredTagger):
         F = self.companions_.astype(np.float64)
         together = np.maximum(F @ (F.T @ own), 0.0) / np.maximum(self.shown_, TINY)[:, None]
         return np.asarray((1.0 - self.cooccurrence_) * own + self.cooccurrence_ * together)
-
-
-def _appearance(logits: Matrix) -> Matrix:
-    """Vectors by which images are compared: logits, centred and of unit length."""
-    return unit_rows(logits - logits.mean(axis=1, keepdims=True))

@@ -16,7 +16,7 @@ from unseen.validation import Matrix, check_count, check_number
 
 
 class Combination(ScoredTagger):
-    r"""Sum of the standardised scores of two taggers, each with its own features (and label vectors).
+    r"""Sum of the standardised scores of two taggers, each with its own columns of X.
 
     Each tagger minimises its own objective; then, with their margin scores s1 and s2,
 
@@ -32,7 +32,7 @@ class Combination(ScoredTagger):
         Clones of them are fitted. Their parameters are set as ``first__beta``, ``second__sharpness``.
     n_first : int
         Number of leading columns of X for ``first``; the others are for ``second``.
-    weight : float, default=1.5
+    weight : float, default=1.0
         Weight of the second tagger; with 0 labels are ranked as by the first alone.
     transfer : float, default=0.5
         Weight of the first tagger for labels that are not seen.
@@ -67,7 +67,7 @@ class Combination(ScoredTagger):
         first: ZeroShotTagger | None = None,
         second: ZeroShotTagger | None = None,
         n_first: int = 1,
-        weight: float = 1.5,
+        weight: float = 1.0,
         *,
         transfer: float = 0.5,
     ) -> None:
@@ -109,12 +109,13 @@ class Combination(ScoredTagger):
         self.weight_ = check_number(self.weight, "weight")
         self.transfer_ = check_number(self.transfer, "transfer")
         Y, n_seen = np.where(problem.T == 0, np.nan, problem.T == 1), self.n_seen_
+        labels = dict(zip(self.label_names_, self.label_vectors_, strict=True))
+        unseen = {name: labels.pop(name) for name in self.label_names_[n_seen:]} or None
+        given = {"seen": labels, "unseen": unseen} if self.has_vectors_ else {}
         for name, X in zip(("first", "second"), self._split(problem.X), strict=True):
-            tagger, labels = getattr(self, name), dict(zip(self.label_names_, self.label_vectors_, strict=True))
+            tagger = getattr(self, name)
             if not isinstance(tagger, ZeroShotTagger):
                 raise ValueError(f"{name}: {tagger!r} was given. Pass a tagger, such as TAEP().")
-            unseen = {name: labels.pop(name) for name in self.label_names_[n_seen:]} or None
-            given = {"seen": labels, "unseen": unseen} if self.has_vectors_ else {}
             setattr(self, f"{name}_", clone(tagger).fit(X, Y, **given, relations=problem.relations))
         scores = self._tagger_scores(problem.X, problem.seen)
         self.means_ = np.array([values.mean() for values in scores])

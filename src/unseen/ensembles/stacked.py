@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any, Self
 
@@ -23,6 +23,7 @@ from unseen.validation import Matrix, check_count, check_number
 MOST_FITTED, MOST_SCORED = 10_000, 2000  # images per fold; more would hardly change a handful of coefficients
 LEAST_SLOPE = 0.05  # keeps the order of a score, however weak it was on held-out labels
 PENALTY = 1.0  # of the squared coefficients; the losses are summed over the entries
+MEAN_SHARE = 0.5  # of a label's mean score; 0.3 to 0.7 are about as good
 
 
 class Stacked(ZeroShotTagger):
@@ -33,13 +34,18 @@ class Stacked(ZeroShotTagger):
     `TAEP` and e(x, c) that of ``evidence``, if there is one::
 
         score(x, k) = d0 l(x, k) + d1 e(x, k) + d2                if k is a seen label
-        score(x, c) = a0 s(x, c) + a1 e(x, c) + a2                otherwise
+        score(x, c) = a0 s'(x, c) + a1 e(x, c) + a2               otherwise
+
+    Some unseen labels score high for every image. Without evidence, s' is therefore s minus half of its mean over
+    the training images, which is ``s(x - x_mean / 2, c)`` as s is linear in x; with evidence, s' is s.
 
     The coefficients minimise two logistic losses, with slopes of at least 0 (d0, a0 > 0), on labels and images
-    that were held out in turn: each fold fits classifiers and TAEP on the other labels of the other images.
-    Without label vectors, or with a single seen label, d0 = a0 = 1 and the others are 0. The threshold of an image
-    is that of an unseen label, ``a0 F(x, 0) - a2``. `explain`: an unseen label has ``a0`` times the parts of TAEP,
-    a seen one a single part, its classifier and the rest; both have those of the evidence times a1 or d1.
+    that were held out in turn: each fold fits classifiers and TAEP on the other labels of the other images. An
+    entry counts by ``1 / sqrt(1 + n)`` if its label has n positive images: otherwise a label such as person, on
+    half of the images, would decide alone. Without label vectors, or with a single seen label, d0 = a0 = 1 and
+    the others are 0. The threshold of an image is that of an unseen label, ``a0 F(x, 0) - a2``, less half of the
+    mean of F(., 0) where s' is. `explain`: an unseen label has ``a0`` times the parts of TAEP, a seen one a single
+    part, its classifier and the rest; both have those of the evidence times a1 or d1.
 
     Parameters
     ----------
@@ -66,6 +72,8 @@ class Stacked(ZeroShotTagger):
         The fitted `TAEP` (None without label vectors) and the fitted evidence.
     seen_odds_, unseen_odds_ : ndarray of shape (3,)
         (d0, d1, d2) and (a0, a1, a2).
+    mean_image_ : ndarray of shape (n_features,)
+        Mean of the training images, each scaled to unit length.
 
     Examples
     --------
@@ -126,6 +134,7 @@ class Stacked(ZeroShotTagger):
             labels = (problem.seen, problem.unseen if len(problem.unseen) else None) if self.has_vectors_ else ()
             self.evidence_ = clone(self.evidence).fit(others, _annotations(T), *labels)
         self.weights_, self.bias_ = logistic_regression(features, T, self.C, normalize=True)
+        self.mean_image_ = mean_image(features)
         self.transfer_ = self._fit_taep(problem) if self.has_vectors_ else None
         self.seen_odds_ = self.unseen_odds_ = np.array([1.0, 0.0, 0.0])
         if self.has_vectors_:
@@ -150,27 +159,35 @@ class Stacked(ZeroShotTagger):
             entries = [self._held_out(problem, evidence, *fold) for fold in folds]
         for name, part in zip(("seen_odds_", "unseen_odds_"), zip(*entries, strict=True), strict=False):
             rows = np.vstack(part)
-            odds = fit_log_odds(rows[:, 1:], rows[:, 0])
+            odds = fit_log_odds(rows[:, 2:], rows[:, 0], rows[:, 1])
             if odds is not None:
                 setattr(self, name, odds)
 
     def _held_out(
         self, problem: TrainingProblem, evidence: Matrix, trained: Any, fitted: Any, scored: Any
     ) -> tuple[Matrix, Matrix]:
-        """Truth, score and evidence of each entry, of trained labels and of the others."""
+        """Truth, weight, score and evidence of each entry, of trained labels and of the others."""
         X, T, M, R = problem.X, problem.T, problem.seen, problem.relations
+        weights = np.tile(1.0 / np.sqrt(1.0 + (T == 1).sum(axis=0)), (len(scored), 1))
         order = np.concatenate([np.flatnonzero(trained), np.flatnonzero(~trained)])
         R = None if R is None else R[np.ix_(order, order)]
         part = TrainingProblem(X[fitted], T[np.ix_(fitted, trained)], M[trained], M[~trained], R)
-        weights, bias = logistic_regression(part.X, part.T, self.C, normalize=True)
-        own = project(X[scored], weights, normalize=True) + bias
-        transferred = self._fit_taep(part).decision_function(X[scored], M[~trained])
+        directions, bias = logistic_regression(part.X, part.T, self.C, normalize=True)
+        own = project(X[scored], directions, normalize=True) + bias
+        transferred = self._less_mean(self._fit_taep(part).decision_function, X[scored], M[~trained])
         return tuple(  # type: ignore[return-value]
-            np.column_stack(
-                [part.ravel() for part in (T[np.ix_(scored, which)], s, evidence[np.ix_(scored, which)])]
-            )
+            np.column_stack([part.ravel() for part in (T[rows], weights[:, which], s, evidence[rows])])
             for which, s in ((trained, own), (~trained, transferred))
+            for rows in (np.ix_(scored, which),)
         )
+
+    def _less_mean(self, of: Callable[..., Matrix], X: Any, *labels: Matrix) -> Matrix:
+        """A linear function of TAEP at the images, minus its share at the mean image if there is no evidence."""
+        if self.evidence_ is not None:
+            return of(X, *labels)
+        # Functions scale an image to unit length.
+        share = MEAN_SHARE * float(np.linalg.norm(self.mean_image_))
+        return of(X, *labels) - share * of(self.mean_image_[None], *labels)
 
     def _evidence_scores(self, X: Any, M: Matrix) -> Matrix:
         if self.evidence_ is None:
@@ -184,7 +201,8 @@ class Stacked(ZeroShotTagger):
         own = project(features, self.weights_[:, places[known]], normalize=True) + self.bias_[places[known]]
         scores[:, known] = self.seen_odds_[0] * own + self.seen_odds_[2]
         if not known.all() and self.transfer_ is not None:
-            s = self.transfer_._margin_scores(features, self.transfer_._embed(M[~known], "labels"))
+            labels = self.transfer_._embed(M[~known], "labels")
+            s = self._less_mean(self.transfer_._margin_scores, features, labels)
             scores[:, ~known] = self.unseen_odds_[0] * s + self.unseen_odds_[2]
         slopes = np.where(known, self.seen_odds_[1], self.unseen_odds_[1])
         return np.asarray(scores + slopes * self._evidence_scores(others, M)) if slopes.any() else scores
@@ -215,7 +233,7 @@ class Stacked(ZeroShotTagger):
     def _thresholds(self, X: Any) -> Matrix:
         if self.transfer_ is None:
             return np.zeros(X.shape[0])
-        thresholds = self.transfer_._thresholds(self._columns(X)[0])
+        thresholds = self._less_mean(self.transfer_._thresholds, self._columns(X)[0])
         return np.asarray(self.unseen_odds_[0] * thresholds - self.unseen_odds_[2])
 
     def _parts(self, X: Any, M: Matrix) -> list[Part]:
@@ -230,8 +248,14 @@ class Stacked(ZeroShotTagger):
             total = self._margin_scores(X, M)[0, 0] + self._thresholds(X)[0]
             values[place] = total - sum(part.value for part in parts)
         else:
-            values = odds[0] * self.transfer_._seen_parts(features, self.transfer_._embed(M, "label"))
+            label = self.transfer_._embed(M, "label")
+            values = odds[0] * self._less_mean(self.transfer_._seen_parts, features, label)
         return [*parts, *(Part("label", name, value) for name, value in zip(names, values.tolist(), strict=True))]
+
+
+def mean_image(X: Any) -> Matrix:
+    """Mean of the rows of X, each scaled to unit length."""
+    return gather(X, np.full((X.shape[0], 1), 1.0 / X.shape[0]), normalize=True)[:, 0]
 
 
 def _annotations(T: Any) -> Matrix:
@@ -243,8 +267,7 @@ def folds_of(problem: TrainingProblem, n_splits: int) -> Iterator[tuple[Any, Any
     X, T, M = problem.X, problem.T, problem.seen
     shown = T == 1
     n_splits = min(n_splits, T.shape[1], len(T))
-    mean = gather(X, np.full((len(T), 1), 1.0 / len(T)), normalize=True)
-    nearest_first = np.argsort(project(X, mean, normalize=True)[:, 0], kind="stable")
+    nearest_first = np.argsort(project(X, mean_image(X)[:, None], normalize=True)[:, 0], kind="stable")
     of_image = deal(nearest_first, max(n_splits, -(-len(T) // MOST_SCORED)))
     n_used = MOST_FITTED * (of_image.max() + 1) // len(T)  # groups of images that one fold is fitted to
     of_label = deal(np.lexsort([M @ M.mean(axis=0), shown.sum(axis=0)]), n_splits)
@@ -266,16 +289,18 @@ def deal(order: NDArray[np.intp], n_groups: int) -> NDArray[np.intp]:
     return group
 
 
-def fit_log_odds(features: Matrix, targets: Matrix) -> Matrix | None:
-    """Minimise ``sum log(1 + exp(-t (<w, f> + b))) + PENALTY/2 |w|^2``, with ``w_0 >= LEAST_SLOPE``, ``w_j >= 0``.
+def fit_log_odds(features: Matrix, targets: Matrix, weights: Matrix) -> Matrix | None:
+    """Minimise ``sum v log(1 + exp(-t (<w, f> + b))) + PENALTY/2 |w|^2``, ``w_0 >= LEAST_SLOPE``, ``w_j >= 0``.
 
-    Entries with target 0 are left out; None if the others have only one sign. Returns (w, b).
+    The weights v are scaled to a mean of 1. Entries with target 0 are left out; None if the others have only one
+    sign. Returns (w, b).
     """
     from scipy.optimize import minimize
 
-    F, t = features[targets != 0], targets[targets != 0]
+    F, t, v = (values[targets != 0] for values in (features, targets, weights))
     if not (t > 0).any() or not (t < 0).any():
         return None
+    v = v / v.mean()
     # Scaling the features by their spread makes the problem well conditioned.
     spread = np.where(F.std(axis=0) > 0.0, F.std(axis=0), 1.0)
     Z = np.column_stack([F / spread, np.ones(len(F))])
@@ -283,8 +308,8 @@ def fit_log_odds(features: Matrix, targets: Matrix) -> Matrix | None:
 
     def objective(w: Matrix) -> tuple[float, Matrix]:
         margins = t * (Z @ w)
-        loss = np.logaddexp(0.0, -margins).sum() + 0.5 * float(penalty @ (w * w))
-        return float(loss) / len(t), (Z.T @ (-t * expit(-margins)) + penalty * w) / len(t)
+        loss = v @ np.logaddexp(0.0, -margins) + 0.5 * float(penalty @ (w * w))
+        return float(loss) / len(t), (Z.T @ (-v * t * expit(-margins)) + penalty * w) / len(t)
 
     least = LEAST_SLOPE * spread[0]
     bounds = [(least, None), *[(0.0, None)] * (F.shape[1] - 1), (None, None)]

@@ -68,7 +68,7 @@ _RANK_AND_BETA: Final[Grid] = {"rank": [0.25, 0.5, 1.0], "beta": [0.5, 2.0, 10.0
 _GAMMA: Final[Grid] = {"gamma": [0.01, 0.03, 0.1, 1.0]}
 _GAMMA_AND_LAMBDA: Final[Grid] = {"gamma": [0.03, 0.3], "lam": [0.01, 0.03, 0.1, 0.3, 1.0]}
 _CENTRE: Final[Grid] = {"center": [True, False]}
-_KNOWLEDGE: Final = {"sharpness": [4.0, 6.0], "regression": [0.5, 0.7]}
+_KNOWLEDGE: Final = {"sharpness": [4.0, 6.0], "cooccurrence": [0.1, 0.5]}
 
 
 def backbone_alone(n_features: int, knowledge: Any) -> ZeroShotTagger:
