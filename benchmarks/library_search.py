@@ -26,25 +26,27 @@ import numpy as np
 
 from benchmarks._timing import arguments, by_turns, show, write_json
 from unseen import PhotoLibrary
-from unseen.photos.query import Expression, Linear
+from unseen.photos.query import Expression
 from unseen.photos.storage import DATABASE, connect, decode_rows
+from unseen.photos.stored_scores import Evidence, StoredScores
 
 BLOCK = 20_000
 
 
 class Words:
-    """A query of words with random weights."""
+    """A query of words with random weights; with classes, in the form of the packaged model."""
 
     def __init__(self, library: PhotoLibrary, n_words: int, *, classes: bool) -> None:
-        rng = np.random.default_rng(1)
+        rng, n_classes = np.random.default_rng(1), library.settings["n_classes"]
         weights = rng.normal(size=(library.settings["n_features"], n_words)).astype(np.float32)
-        others = rng.normal(size=(library.settings["n_classes"], n_words)).astype(np.float32) if classes else None
-        self.linear = Linear(weights, np.zeros(n_words), unit=True, class_weights=others)
+        affinities = rng.random((n_classes, n_words)).astype(np.float32) ** 6
+        evidence = Evidence(affinities, np.ones(n_words), 3.0, 3) if classes else None
+        self.form = StoredScores(weights, np.zeros(n_words), unit=True, evidence=evidence)
         self.needs_classes = classes
 
     def columns(self, features, classes):
         """Scores and probabilities of a block of photos."""
-        scores = self.linear.of_values(features, classes)
+        scores = self.form.of_values(features, classes)
         return scores, 1.0 / (1.0 + np.exp(-scores))
 
 
@@ -101,17 +103,15 @@ def measure(folder: Path, n_words: int, rounds: int, classes: bool) -> dict[str,
             {
                 "search": search,
                 "dates": filtered,
-                "kernel": lambda: words.linear.of_rows(now.features, now.classes),
+                "kernel": lambda: words.form.of_rows(now.features, now.classes),
             },
             rounds,
         )
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        n_some = 2**30 // (4 * now.features.shape[1])
-        matrices = [(decode_rows(now.features[:n_some]), words.linear.weights)]
-        if now.classes is not None and words.linear.class_weights is not None:
-            matrices.append((decode_rows(now.classes[:n_some]), words.linear.class_weights))
-        blas = by_turns({"numpy": lambda: [rows @ weights for rows, weights in matrices]}, rounds)["numpy"]
-        blas *= len(now.features) / len(matrices[0][0])
+        some = decode_rows(now.features[: 2**30 // (4 * now.features.shape[1])])
+        blas = (
+            by_turns({"numpy": lambda: some @ words.form.weights}, rounds)["numpy"] * len(now.features) / len(some)
+        )
         n_photos = len(now.features)
     return {"photos": n_photos, "words": n_words, "first s": first, "search s": seconds["search"],
             "with dates s": seconds["dates"], "kernel s": seconds["kernel"], "numpy float32 s": blas,

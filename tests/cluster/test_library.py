@@ -15,17 +15,18 @@ from tests.photos.world import world
 
 from unseen import PhotoLibrary
 from unseen.cluster import extract, score
-from unseen.photos.query import Expression, Linear
+from unseen.photos.query import Expression
+from unseen.photos.stored_scores import StoredScores
 
 
 class Words:
     """Two words with random weights."""
 
-    needs_classes, linear = False, None
+    needs_classes = False
 
-    def __init__(self, is_linear):
+    def __init__(self, has_form):
         self.weights = np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)
-        self.linear = Linear(self.weights, np.zeros(2), unit=False) if is_linear else None
+        self.form = StoredScores(self.weights, np.zeros(2), unit=False) if has_form else None
 
     def columns(self, features, classes):
         scores = features @ self.weights
@@ -61,8 +62,8 @@ def test_the_index_is_that_of_one_machine_even_if_a_worker_dies(processes, tmp_p
     assert np.array_equal(classes, local[3])
 
 
-@pytest.mark.parametrize("is_linear", [True, False])
-def test_a_search_finds_what_one_machine_finds_even_if_a_worker_dies(processes, tmp_path, monkeypatch, is_linear):
+@pytest.mark.parametrize("has_form", [True, False])
+def test_a_search_finds_what_one_machine_finds_even_if_a_worker_dies(processes, tmp_path, monkeypatch, has_form):
     fill(tmp_path / "photos", 40)
     library, *_ = made(tmp_path / "library", tmp_path / "photos", "local")
     killed, original = str(tmp_path / "killed"), score._best_part
@@ -77,7 +78,7 @@ def test_a_search_finds_what_one_machine_finds_even_if_a_worker_dies(processes, 
     monkeypatch.setattr(score.best_on_cluster, "__defaults__", (7,))
     monkeypatch.setattr("unseen.photos.query.CANDIDATES", 12)
     for groups in (((0,),), ((0,), (), (1,)), ((0, 1), (1,))):
-        expression = Expression(Words(is_linear), *groups)
+        expression = Expression(Words(has_form), *groups)
         hits = library.find(expression, top=6, engine="dask")
         for hit, other in zip(hits, library.find(expression, top=6), strict=True):
             assert hit.photo == other.photo

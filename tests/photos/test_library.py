@@ -14,13 +14,15 @@ pytest.importorskip("PIL")
 from tests.images.pictures import BlockMeans, fill, interrupt, picture
 from tests.photos.world import paint, world
 
-from unseen import PhotoLibrary, PhotoTagger
+from unseen import TAEP, PhotoLibrary, PhotoTagger, make_tagged_scenes
+from unseen.baselines import ConSE
+from unseen.ensembles import BackboneKnowledge, Combination, Stacked
 from unseen.files import locked
 from unseen.labels.names import Vocabulary
 from unseen.photos import index as indexing
 from unseen.photos import query
-from unseen.photos.query import Linear, linear_form, multiply_rows
 from unseen.photos.storage import decode_rows, encode_rows
+from unseen.photos.stored_scores import StoredScores, find_form, multiply_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
@@ -325,45 +327,38 @@ def test_stored_rows_are_close_and_their_products_exact():
     assert np.allclose(multiply_rows(rows, weights, unit=True), decoded / lengths @ weights, atol=1e-5)
 
 
-def test_scores_that_are_linear_are_recognised_and_others_are_not():
+def test_forms_of_scores_are_found_and_give_the_scores_from_stored_rows():
+    data = make_tagged_scenes(80, 30, n_features=12)
     rng = np.random.default_rng(0)
-    W, V, b = rng.normal(size=(7, 2)), rng.normal(size=(5, 2)), np.array([0.3, -2.0])
-    x, logits = np.abs(rng.normal(size=(40, 7))), rng.normal(size=(40, 5))
-
-    def unit(rows):
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-    def centred(rows):
-        return unit(rows - rows.mean(axis=1, keepdims=True))
-
-    scores = {
-        "unit": lambda X: unit(X[:, :7]) @ W + b,
-        "as they are": lambda X: X[:, :7] @ W + b,
-        "with classes": lambda X: unit(X[:, :7]) @ W + centred(X[:, 7:]) @ V + b,
-        "classes as they are": lambda X: X[:, :7] @ W + X[:, 7:] @ V,
+    classes = {f"class {k}": vector for k, vector in enumerate(rng.normal(size=(11, data.vectors.shape[1])))}
+    X = np.hstack([np.abs(data.X_train), rng.normal(size=(80, 11))])
+    rows = encode_rows(X[:, :12]), encode_rows(X[:, 12:])
+    stored = np.hstack([decode_rows(part) for part in rows])
+    Y, labels = data.Y_train[:, data.seen], data.vectors
+    knowledge, taep = BackboneKnowledge(classes), TAEP(tol=0.1)
+    models = {
+        "linear": TAEP(tol=0.1).fit(X[:, :12], Y, data.seen_labels),
+        "as they are": TAEP(tol=0.1, normalize=False).fit(X[:, :12], Y, data.seen_labels),
+        "both": Combination(taep, knowledge, 12).fit(X, Y, data.seen_labels),
+        "stacked": Stacked(knowledge, n_features=12).fit(X, Y, data.seen_labels),
     }
-    rows = encode_rows(x), encode_rows(logits, centred=True)
-    X = np.hstack([decode_rows(part) for part in rows])
-    for name, score in scores.items():
-        form = linear_form(score, 7, 5)
-        assert (form.class_weights is not None) == ("classes" in name)
-        assert np.allclose(form.of_rows(*rows), score(X), atol=1e-4)
-    for score in (
-        lambda X: np.logaddexp(X[:, :1], X[:, 1:2]),
-        lambda X: X[:, :7] @ W + np.log(np.exp(X[:, 7:]).sum(axis=1, keepdims=True)),
-        lambda X: (X[:, :7] @ W) * (X[:, 7:] @ V),
-        lambda X: np.abs(X[:, :7]) @ W * np.sign(X[:, 7:8]),
-    ):
-        assert linear_form(score, 7, 5) is None
+    for name, model in models.items():
+        form = find_form(model, labels, 12)
+        assert (form.evidence is not None) == (name in ("both", "stacked"))
+        expected = model.decision_function(stored[:, : model.n_features_in_], labels)
+        assert np.allclose(form.of_rows(*rows), expected, atol=1e-3), name
+    other = Combination(taep, BackboneKnowledge(classes, spread=2.5), 12).fit(X, Y, data.seen_labels)
+    assert find_form(other, labels, 12) is None
+    assert find_form(ConSE().fit(X[:, :12], Y, data.seen_labels), labels, 12) is None
 
 
-def test_with_linear_scores_the_best_candidates_get_a_probability(monkeypatch):
+def test_with_a_form_the_best_candidates_get_a_probability(monkeypatch):
     rng = np.random.default_rng(1)
     rows = encode_rows(np.abs(rng.normal(size=(300, 6))))
     values, weights = decode_rows(rows), rng.normal(size=(6, 3))
 
     class Words:
-        needs_classes, linear = False, Linear(weights, np.zeros(3), unit=False)
+        needs_classes, form = False, StoredScores(weights, np.zeros(3), unit=False)
         asked = 0
 
         def columns(self, features, classes):

@@ -147,8 +147,8 @@ def _best_part(
             values = np.fromfile(files[which], np.uint8, n * widths[which], offset=place * widths[which])
             return values.reshape(n, widths[which])
 
-        linear = expression.query.linear
-        in_use = linear.class_weights is not None if most and linear else expression.query.needs_classes
+        form = expression.query.form
+        in_use = form.evidence is not None if most and form else expression.query.needs_classes
         classes = read(1) if in_use and widths[1] else None
         if most is None:
             best = exact_best(expression, read(0), classes, rows, top, min_p)

@@ -395,5 +395,5 @@ def describe_file(file: File, backbone: Backbone, known: set[bytes]) -> Describe
     except OSError as error:
         return Described(file, problem=error.strerror or str(error))
     features, logits = backbone.describe(row[None])
-    classes = None if logits is None else storage.encode_rows(logits, centred=True)
+    classes = None if logits is None else storage.encode_rows(logits)
     return Described(file, digest, None, storage.encode_rows(features), classes, facts, jpeg.getvalue())

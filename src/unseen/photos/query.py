@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
@@ -13,84 +12,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit, prange
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from unseen.images.features import describe_each
 from unseen.labels.names import label_key
-from unseen.photos.storage import HEAD, Rows, Snapshot, decode_rows
+from unseen.photos.storage import Rows, Snapshot, decode_rows
+from unseen.photos.stored_scores import Floats, StoredScores, find_form
 
 if TYPE_CHECKING:
     from unseen.photos.tagger import PhotoTagger
 
 BLOCK = 2048  # rows decoded at a time
 MOST_COPIED = 2**17  # rows copied at a time where only some are wanted
-TOLERANCE = 1e-6  # of scores that are linear
-CANDIDATES = 500  # photos, at least, whose probabilities are computed where scores are linear
+CANDIDATES = 500  # photos, at least, that get a probability where the scores have a form
+MOST_WORDS = 32  # of a query; more are faster on decoded rows
 LEAST_COSINE, COSINE_WEIGHT, AGREEMENT = 0.6, 0.4, 1.22  # of near-identical photos: see docs/library.md
-_one_at_a_time = threading.Lock()  # some threading layers of numba must not be entered twice
-Floats = NDArray[Any]  # float32 or float64
-
-
-def multiply_rows(rows: Rows, weights: Floats, *, unit: bool) -> NDArray[np.float32]:
-    """Products of stored rows, with ``unit`` divided by the length that is stored, and columns (n_columns, k)."""
-    columns = np.ascontiguousarray(weights.T, dtype=np.float32)
-    scores = np.empty((len(rows), len(columns)), dtype=np.float32)
-    with _one_at_a_time:
-        _multiply(rows, columns, columns.sum(axis=1, dtype=np.float64).astype(np.float32), unit, scores)
-    return scores
-
-
-@njit(cache=True, nogil=True, parallel=True, fastmath={"reassoc", "contract"})
-def _multiply(rows: Any, columns: Any, sums: Any, unit: Any, scores: Any) -> None:
-    for i in prange(rows.shape[0]):
-        step, low, length = rows[i, :HEAD].view(np.float32)
-        codes = rows[i, HEAD:]
-        for k in range(columns.shape[0]):
-            column = columns[k]
-            total = np.float32(0.0)
-            for j in range(columns.shape[1]):
-                total += np.float32(codes[j]) * column[j]
-            score = step * total + low * sums[k]
-            scores[i, k] = score / length if unit else score
-
-
-class Linear(NamedTuple):
-    """Scores ``n(x) @ weights + m(l) @ class_weights + offsets`` of features x and class scores l.
-
-    With ``unit``, n scales to length 1; with ``unit_classes``, m subtracts the mean and scales to length 1.
-    """
-
-    weights: Floats  # (n_features, n_words)
-    offsets: Floats
-    unit: bool
-    class_weights: Floats | None = None  # (n_classes, n_words), with ``unit_classes`` of mean 0
-    unit_classes: bool = True
-
-    def of_values(self, features: Floats, classes: Floats) -> Floats:
-        """Scores of features and class scores."""
-        x = features / np.linalg.norm(features, axis=1, keepdims=True) if self.unit else features
-        scores = x @ self.weights + self.offsets
-        if self.class_weights is not None:
-            m = classes - classes.mean(axis=1, keepdims=True) if self.unit_classes else classes
-            m = m / np.linalg.norm(m, axis=1, keepdims=True) if self.unit_classes else m
-            scores = scores + m @ self.class_weights
-        return np.asarray(scores)
-
-    def of_rows(self, features: Rows, classes: Rows | None = None) -> Floats:
-        """Scores of stored rows."""
-        scores = multiply_rows(features, self.weights, unit=self.unit) + self.offsets.astype(np.float32)
-        if self.class_weights is not None and classes is not None:
-            scores += multiply_rows(classes, self.class_weights, unit=self.unit_classes)
-        return scores
 
 
 class Query(Protocol):
     """Words asked of photos: one column of scores and, if the model has them, of probabilities per word.
 
-    Where the scores are linear in the features, ``linear`` gives them: all photos are then multiplied as they are
-    stored, and ``columns`` is called for the best ones only.
+    With a ``form``, the scores of all photos are computed as they are stored, and ``columns`` is called for the
+    best ones only.
     """
 
     @property
@@ -98,8 +42,8 @@ class Query(Protocol):
         """Whether ``columns`` needs the scores of the backbone's classes."""
 
     @property
-    def linear(self) -> Linear | None:
-        """The scores as a product with the features."""
+    def form(self) -> StoredScores | None:
+        """The scores as a function of stored rows."""
 
     def columns(self, features: Floats, classes: Floats | None) -> tuple[Floats, Floats | None]:
         """Scores and probabilities of a block of photos."""
@@ -109,77 +53,19 @@ class TaggerQuery:
     """Words asked of a model; ``names`` are those of the columns."""
 
     def __init__(self, model: PhotoTagger, words: Any) -> None:
-        vectors = model.label_vectors(words)
+        self.names, vectors = model.tagger._resolve(model.label_vectors(words))
         tagger, n_features = model.tagger, model.backbone.n_features
-        self.names = tuple(vectors)
         self.needs_classes = tagger.n_features_in_ != n_features
-        M = tagger._embed(tagger._resolve(vectors)[1], "labels", self.names)
-        self._check, self._score = tagger._check_images, tagger._scorer(M)
-        self.linear = linear_form(
-            lambda X: tagger._margin_scores(X, M), n_features, tagger.n_features_in_ - n_features
+        self._check, self._score = (
+            tagger._check_images,
+            tagger._scorer(tagger._embed(vectors, "words", self.names)),
         )
+        self.form = find_form(tagger, vectors, n_features) if len(vectors) <= MOST_WORDS else None
 
     def columns(self, features: Floats, classes: Floats | None) -> tuple[Floats, Floats | None]:
         """Scores and probabilities of a block of photos."""
         X = features if classes is None or not self.needs_classes else np.hstack([features, classes])
         return self._score(self._check(X))
-
-
-def linear_form(score: Callable[[Floats], Floats], n_features: int, n_classes: int) -> Linear | None:
-    """The linear form of a function of features and class scores, found by calling it; None if it has none."""
-    rng = np.random.default_rng(0)
-    x = np.abs(rng.normal(size=(8, n_features))) * rng.integers(0, 2, size=(8, n_features))
-    logits = 3.0 * rng.normal(size=(8, n_classes))
-
-    def of(X: Floats, L: Floats) -> Floats:
-        n = max(len(X), len(L))
-        return score(np.hstack([np.broadcast_to(part, (n, part.shape[1])) for part in (X, L)]))
-
-    parts = [_Part(lambda X: of(X, logits[:1]), x, centred=False)]
-    parts += [_Part(lambda L: of(x[:1], L), logits, centred=True)] if n_classes else []
-    if not all(part.is_linear for part in parts):
-        return None
-    found = [(part.weights(), part.unit) for part in parts]
-    form, expected = Linear(found[0][0], np.zeros(1), found[0][1], *(found[1] if n_classes else ())), of(x, logits)
-    form = form._replace(offsets=expected[0] - form.of_values(x, logits)[0])
-    if np.abs(form.of_values(x, logits) - expected).max() > TOLERANCE * max(1.0, float(np.abs(expected).max())):
-        return None
-    uses_classes = form.class_weights is not None and np.abs(form.class_weights).max() > TOLERANCE
-    return form if uses_classes else form._replace(class_weights=None)
-
-
-class _Part:
-    """A function that may be linear in rows, perhaps ``unit`` ones: scaled to length 1, or centred before that.
-
-    With unit rows and z = x + 2 y, ``score(x) + 2 score(y) - |z| score(z)`` is ``(3 - |z|) offset``; without the
-    lengths if rows are taken as they are. Pairs must agree on the offset.
-    """
-
-    def __init__(self, score: Callable[[Floats], Floats], rows: Floats, *, centred: bool) -> None:
-        rows = rows - rows.mean(axis=1, keepdims=True) if centred else rows
-        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        self.score, self.centred, self.n = score, centred, rows.shape[1]
-        x, y = rows[::2], rows[1::2]
-        lengths = np.linalg.norm(x + 2.0 * y, axis=1, keepdims=True)
-        x, y = (part[lengths[:, 0] < 2.9] for part in (x, y))  # parallel rows say nothing
-        lengths = lengths[lengths[:, 0] < 2.9]
-        self.is_linear, self.unit, self.offset = False, False, np.zeros(1)
-        if len(x) < 2:
-            return
-        apart, together = score(x) + 2.0 * score(y), score(x + 2.0 * y)
-        for self.unit in (True, False):
-            factors = lengths if self.unit else np.ones_like(lengths)
-            offsets = (apart - factors * together) / (3.0 - factors)
-            self.offset, spread = offsets[0], float(np.ptp(offsets, axis=0).max())
-            self.is_linear = spread <= TOLERANCE * max(1.0, float(np.abs(apart).max()))
-            if self.is_linear:
-                break
-
-    def weights(self) -> Floats:
-        """One row per column, from the scores of the axes; of length 2, as rows that sum to 1 may be refused."""
-        of_axes = self.score(2.0 * np.eye(self.n)) - self.offset
-        factor = (1.0 - 1.0 / self.n) ** (0.5 * self.centred) if self.unit else 0.5
-        return np.asarray(of_axes * factor)
 
 
 class Likeness:
@@ -192,12 +78,11 @@ class Likeness:
         if outputs is None:
             raise ValueError(f"like: {path!r} cannot be read: {problem}. Pass an image file.")
         direction = outputs.features.T / (np.linalg.norm(outputs.features) or 1.0)
-        self.linear = Linear(direction, np.zeros(1), unit=True)
+        self.form = StoredScores(direction, np.zeros(1, dtype=np.float32), unit=True)
 
     def columns(self, features: Floats, classes: Floats | None) -> tuple[Floats, Floats | None]:
         """Cosines of a block of photos."""
-        lengths = np.linalg.norm(features, axis=1, keepdims=True)
-        return features @ self.linear.weights / np.where(lengths > 0.0, lengths, 1.0), None
+        return self.form.of_values(features), None
 
 
 class Best(NamedTuple):
@@ -263,7 +148,7 @@ def best_rows(
 ) -> Best:
     """The rows with the largest values among those wanted, by probability and then by score.
 
-    Where the scores are linear, only the rows with the best scores (500, or ten times ``top``) get a probability.
+    Where the scores have a form, only the rows with the best scores (500, or ten times ``top``) get a probability.
     """
     rows, most = np.flatnonzero(wanted), n_candidates(expression, top)
     if most is not None:
@@ -273,21 +158,21 @@ def best_rows(
 
 def n_candidates(expression: Expression, top: int | None) -> int | None:
     """Number of rows that get a probability; None for all."""
-    return None if expression.query.linear is None or top is None else max(CANDIDATES, 10 * top)
+    return None if expression.query.form is None or top is None else max(CANDIDATES, 10 * top)
 
 
 def rough_best(
     expression: Expression, features: Rows, classes: Rows | None, rows: NDArray[np.intp], most: int
 ) -> tuple[NDArray[np.intp], Floats]:
-    """Rows with the best linear scores, and these; several words are combined by their logistic function."""
-    linear = expression.query.linear
-    assert linear is not None
+    """Rows with the best scores by the form, and these; several words are combined by their logistic function."""
+    form = expression.query.form
+    assert form is not None
     if 2 * len(rows) < len(features):  # few: these alone are multiplied
         blocks = [rows[start : start + MOST_COPIED] for start in range(0, len(rows), MOST_COPIED)] or [rows]
         copied = ((features[block], None if classes is None else classes[block]) for block in blocks)
-        scores = np.concatenate([linear.of_rows(*block) for block in copied])
+        scores = np.concatenate([form.of_rows(*block) for block in copied])
     else:
-        scores = linear.of_rows(features, classes)
+        scores = form.of_rows(features, classes)
         scores = scores if len(rows) == len(features) else scores[rows]
     rough, _ = expression.combine(scores, None if expression.is_single else expit(scores))
     chosen = largest(rough, most)

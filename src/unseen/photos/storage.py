@@ -8,8 +8,8 @@ A library is a folder:
   with the next number N.
 - ``thumbnails.sqlite``: small pictures, by the digest of the image.
 
-A row holds three float32 numbers (``step``, ``low`` and the length of the row; of class scores, of their
-differences from their mean) and one code per column: ``x = low + step * code``.
+A row holds three float32 numbers (``step``, ``low`` and the length of the row) and one code per column:
+``x = low + step * code``.
 """
 
 from __future__ import annotations
@@ -53,17 +53,13 @@ COMMIT;
 """
 
 
-def encode_rows(values: NDArray[Any], *, centred: bool = False) -> Rows:
-    """Rows of numbers as they are stored: 255 equal steps from the smallest to the largest of each row.
-
-    The length is that of the row or, with ``centred``, of the row less its mean.
-    """
+def encode_rows(values: NDArray[Any]) -> Rows:
+    """Rows of numbers as they are stored: 255 equal steps from the smallest to the largest of each row."""
     values = np.asarray(values, dtype=np.float32)
     low = values.min(axis=1, keepdims=True)
     step = (values.max(axis=1, keepdims=True) - low) / np.float32(255.0)
     codes = np.rint((values - low) / np.where(step > 0.0, step, np.float32(1.0)))
-    kept = low + step * codes
-    lengths = np.linalg.norm(kept - kept.mean(axis=1, keepdims=True) if centred else kept, axis=1, keepdims=True)
+    lengths = np.linalg.norm(low + step * codes, axis=1, keepdims=True)
     head = np.hstack([step, low, np.where(lengths > 0.0, lengths, 1.0)]).astype("<f4")
     return np.hstack([head.view(np.uint8), codes.astype(np.uint8)])
 
