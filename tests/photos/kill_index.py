@@ -89,6 +89,7 @@ def main(folder, trials):
         shutil.copytree(folder / f"before {phase}", place)
         moment = random.randint(1, n_calls[phase])
         killed, _ = run(place, moment)
+        content(place)  # readers do not wait for the next run
         ended, _ = run(place)
         same = content(place) == expected[phase]
         print(f"{phase} run, killed at call {moment} of {n_calls[phase]}: {'complete' if same else 'DIFFERENT'}")

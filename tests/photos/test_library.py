@@ -18,6 +18,7 @@ from unseen import TAEP, PhotoLibrary, PhotoTagger, make_tagged_scenes
 from unseen.baselines import ConSE
 from unseen.ensembles import BackboneKnowledge, Combination, Stacked
 from unseen.files import locked
+from unseen.images.features import describe_each
 from unseen.labels.names import Vocabulary
 from unseen.photos import index as indexing
 from unseen.photos import query
@@ -125,6 +126,23 @@ def test_a_folder_that_is_gone_or_empty_keeps_its_photos(library, photos, tmp_pa
         photos.mkdir(exist_ok=True)
     report = library.index([tmp_path / "unplugged"], backbone=(backbone := BlockMeans()))
     assert (report.n_photos, report.new, backbone.seen) == (12, 6, 0)
+
+
+def test_folders_can_be_forgotten(library, photos):
+    with pytest.raises(ValueError, match=r"^forget: .*by itself"):
+        library.index(forget=[photos / "sea"])
+    shutil.rmtree(photos)
+    report = library.index(forget=[photos], backbone=BlockMeans())
+    assert (report.deleted, report.n_photos, report.notes) == (6, 0, ())
+    assert not list(library.photos())
+
+
+def test_features_are_those_that_were_described(library, photos):
+    features, backbone = library.features(), BlockMeans()
+    assert features.backbone["name"] == backbone.name
+    ((_, (x, logits), _),) = describe_each([features.paths[3]], backbone)
+    assert np.abs(features.X[3] - x[0]).max() <= np.ptp(x) / 255
+    assert np.abs(features.logits[3] - logits[0]).max() <= np.ptp(logits) / 255
 
 
 def test_a_library_moves_with_its_photos(library, photos, tmp_path):

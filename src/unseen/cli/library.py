@@ -52,6 +52,7 @@ def index(
     library: _Library = None,
     backbone: Annotated[str | None, Option(help="For a new library: network that describes photos.")] = None,
     jobs: Annotated[int | None, Option(min=1, help="Threads; by default one per core.")] = None,
+    forget: Annotated[list[Path], Option(help="Drop the photos of a folder from the library; repeatable.")] = [],  # noqa: B006
     verbose: Annotated[bool, Option("--verbose", help="Name every file that was skipped.")] = False,
 ) -> None:
     """Describe the photos of folders once, for `unseen search`; run it again to add what is new."""
@@ -66,7 +67,7 @@ def index(
             def report(done: int, total: int, skipped: int) -> None:
                 step(done, total, f"{skipped:,} skipped" if skipped else "")
 
-            made = opened.index(folders, jobs=jobs, progress=report)
+            made = opened.index(folders, jobs=jobs, forget=forget, progress=report)
         _print_index(made, opened, time.monotonic() - started, verbose)
 
 

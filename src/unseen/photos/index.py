@@ -13,12 +13,14 @@ import os
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing, suppress
 from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from unseen.images.backbones import Backbone, open_backbone
 from unseen.images.features import REDUCED, in_threads
@@ -73,7 +75,8 @@ class IndexReport(NamedTuple):
 
     def skipped(self) -> dict[str, int]:
         """Number of files that could not be read, by reason."""
-        return dict(Counter(problem.reason.partition(":")[0] for problem in self.problems).most_common())
+        reasons = (problem.reason.partition(" (")[0] for problem in self.problems)  # without details
+        return dict(Counter(reasons).most_common())
 
 
 def index_folders(
@@ -83,6 +86,7 @@ def index_folders(
     jobs: int | None = None,
     wait: bool = True,
     backbone: Backbone | None = None,
+    forget: Iterable[str | Path] = (),
     engine: str = "local",
     progress: Progress | None = None,
 ) -> IndexReport:
@@ -103,6 +107,8 @@ def index_folders(
         Wait for another process that is writing to the library; else that is an error.
     backbone : Backbone, optional
         That of the library, if it is open already.
+    forget : iterable of paths
+        Folders that were indexed, to be dropped whether they are still there or not.
     engine : {"local", "dask"}, default="local"
         With "dask" photos are described on the workers of the current Dask client, which see them under the same
         paths; this process writes the library.
@@ -112,13 +118,16 @@ def index_folders(
     check_choice(engine, "engine", ("local", "dask"))
     if jobs is not None:
         check_count(jobs, "jobs")
-    given = [Path(os.path.abspath(Path(folder).expanduser())) for folder in folders]  # noqa: PTH100
+    given, dropped = ([Path(os.path.abspath(Path(folder).expanduser())) for folder in some]  # noqa: PTH100
+                      for some in (folders, forget))  # fmt: skip
     for folder in given:
         if not folder.is_dir():
             raise ValueError(f"folders: there is no folder {str(folder)!r}. Pass folders of photos.")
     with storage.connect_alone(library.path, wait=wait) as (db, thumbnails):
         writer = _Writer(library, db, thumbnails)
-        with writer.transaction():
+        with storage.transaction(db):
+            for folder in dropped:
+                writer.counts["deleted"] += storage.forget_roots(db, library.path, folder)
             places = storage.add_roots(db, library.path, given)
         scans = [_scan(*place, library.path) for place in places]
         work: list[File] = []
@@ -173,9 +182,11 @@ def _scan(root: int, folder: Path, inside: str, library: Path) -> _Scan:
                         if entry.path != os.fspath(library):
                             waiting.append(path)
                     elif entry.name.lower().endswith(IMAGE_SUFFIXES):
-                        with suppress(OSError):  # a link to nowhere, or deleted just now
+                        try:
                             status = entry.stat()
                             stamps[path] = status.st_size, status.st_mtime_ns
+                        except OSError:  # or deleted just now
+                            others["broken link"] += 1
                     else:
                         others[os.path.splitext(entry.name)[1].lower() or "without suffix"] += 1  # noqa: PTH122
         except OSError as error:
@@ -203,17 +214,6 @@ class _Writer:
     def _rows_file(self, name: str, generation: int | None = None) -> Path:
         return self.library.path / f"{name}.{generation or self.generation}.bin"
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        self.db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            with suppress(sqlite3.Error):  # a full disk may have rolled it back already
-                self.db.execute("ROLLBACK")
-            raise
-        self.db.execute("COMMIT")
-
     def compare(self, scan: _Scan) -> list[File]:
         """Forget the files that are gone; return those that are new or have changed."""
         asked = "SELECT path, size, changed, problem FROM files WHERE root = ?"
@@ -229,7 +229,7 @@ class _Writer:
             return []
         hidden = tuple(f"{os.path.relpath(place, scan.folder)}/" for place, _ in scan.unreadable)
         gone = [path for path in known.keys() - scan.stamps.keys() if not path.startswith(hidden)]
-        with self.transaction():
+        with storage.transaction(self.db):
             asked = "DELETE FROM files WHERE root = ? AND path = CAST(? AS TEXT)"
             self.db.executemany(asked, ((scan.root, storage.as_text(path)) for path in gone))
         self.counts["deleted"] += len(gone)
@@ -271,16 +271,13 @@ class _Writer:
             if found.digest is not None and found.features is not None and self._image(found.digest) is None:
                 fresh.setdefault(found.digest, found)
         for name, width in self.widths.items():
-            if fresh:
-                data = b"".join(getattr(found, name).tobytes() for found in fresh.values())
-                storage.write_at(self._rows_file(name), self.n_rows * width, data)
-        if fresh:
+            data = b"".join(getattr(found, name).tobytes() for found in fresh.values())
+            storage.write_at(self._rows_file(name), self.n_rows * width, data)
+        with storage.transaction(self.thumbnails):
             pictures = ((digest, found.thumbnail) for digest, found in fresh.items())
-            self.thumbnails.execute("BEGIN IMMEDIATE")
             self.thumbnails.executemany("INSERT OR REPLACE INTO thumbnails VALUES (?, ?)", pictures)
-            self.thumbnails.execute("COMMIT")
         counts: Counter[str] = Counter()
-        with self.transaction():
+        with storage.transaction(self.db):
             asked = "INSERT INTO images (digest, row, width, height, taken, note) VALUES (?, ?, ?, ?, ?, ?)"
             rows = (
                 (digest, self.n_rows + i, *(found.facts or ())) for i, (digest, found) in enumerate(fresh.items())
@@ -322,10 +319,10 @@ class _Writer:
         orphans = self.db.execute(
             "SELECT id, row, digest FROM images WHERE NOT EXISTS (SELECT 1 FROM files WHERE image = images.id)"
         ).fetchall()
-        with self.transaction():
+        with storage.transaction(self.db):
             self.db.executemany("DELETE FROM images WHERE id = ?", ((key,) for key, _, _ in orphans))
             self.db.executemany("INSERT INTO dead_rows VALUES (?)", ((row,) for _, row, _ in orphans))
-        if orphans:
+        with storage.transaction(self.thumbnails):
             self.thumbnails.executemany("DELETE FROM thumbnails WHERE digest = ?", ((d,) for _, _, d in orphans))
         (n_dead,) = self.db.execute("SELECT count(*) FROM dead_rows").fetchone()
         if n_dead > max(_FEW, _MOST_DEAD * self.n_rows):
@@ -333,8 +330,6 @@ class _Writer:
 
     def compact(self) -> None:
         """Copy the living rows to new files, then switch to these."""
-        import numpy as np
-
         old, new = self.generation, self.generation + 1
         living = self.db.execute("SELECT row, id FROM images ORDER BY row").fetchall()
         rows = np.array([row for row, _ in living], dtype=np.intp)
@@ -345,7 +340,7 @@ class _Writer:
                 storage.write_at(
                     self._rows_file(name, new), start * width, stored[rows[start : start + 4096]].tobytes()
                 )
-        with self.transaction():
+        with storage.transaction(self.db):
             places = ((row, key) for row, (_, key) in enumerate(living))
             self.db.executemany("UPDATE images SET row = ? WHERE id = ?", places)
             self.db.execute("DELETE FROM dead_rows")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from unseen.images.backbones import DEFAULT, Backbone, open_backbone
+from unseen.images.features import FeatureSet
 from unseen.photos import storage
 from unseen.photos.storage import Photo, Snapshot
 from unseen.validation import check_choice, check_count, check_number
@@ -238,6 +239,17 @@ class PhotoLibrary:
                         yield PhotoTags(photo.path, tuple(best))
 
         return results()  # arguments are checked at once
+
+    def features(self) -> FeatureSet:
+        """Features and class scores of all photos, in memory, as `unseen.photos.training.train` uses them."""
+        with self.snapshot() as now:
+            found = list(now.photos())
+            rows = np.array([row for row, _ in found], dtype=np.intp)
+            logits = None if now.classes is None else storage.decode_rows(now.classes[rows])
+            about = {"name": self.settings["backbone"], "fingerprint": self.settings["fingerprint"]}
+            return FeatureSet(
+                tuple(photo.path for _, photo in found), storage.decode_rows(now.features[rows]), logits, about
+            )
 
     def duplicates(self, agreement: float | None = None, progress: Any = None) -> list[list[Photo]]:
         """Find groups of photos that are the same, or nearly: scaled, saved again, a little cropped or brightened.

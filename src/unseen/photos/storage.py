@@ -18,8 +18,8 @@ import os
 import re
 import sqlite3
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,7 +47,7 @@ CREATE TABLE files (id INTEGER PRIMARY KEY, root INTEGER NOT NULL REFERENCES roo
     size INTEGER, changed INTEGER, image INTEGER REFERENCES images, problem TEXT, UNIQUE (root, path));
 CREATE TABLE dead_rows (row INTEGER PRIMARY KEY);
 CREATE INDEX files_by_image ON files (image);
-CREATE INDEX images_by_date ON images (taken);
+CREATE INDEX images_by_date ON images (taken, row);
 PRAGMA user_version = {FORMAT};
 COMMIT;
 """
@@ -132,6 +132,19 @@ def connect_alone(folder: Path, *, wait: bool) -> Iterator[tuple[sqlite3.Connect
 
 
 @contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """All statements of a block, or none."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        with suppress(sqlite3.Error):  # a full disk may have rolled it back already
+            db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+@contextmanager
 def sqlite_errors(folder: Path) -> Iterator[None]:
     """Turn errors of SQLite into an OSError that names the library."""
     try:
@@ -201,7 +214,8 @@ class Snapshot(NamedTuple):
         """Mask of the rows of photos; those of the dead are never wanted."""
         wanted = np.full(len(self.features), not condition)
         if condition:
-            asked = f"SELECT images.row FROM files JOIN images ON images.id = files.image WHERE {condition}"
+            tables = "files JOIN images ON images.id = files.image" if "files." in condition else "images"
+            asked = f"SELECT images.row FROM {tables} WHERE {condition}"
             wanted[np.array(self.db.execute(asked, values).fetchall(), dtype=np.intp).ravel()] = True
         wanted[self.dead] = False
         return wanted
@@ -209,13 +223,13 @@ class Snapshot(NamedTuple):
     def condition(self, since: Any, until: Any, folder: str | Path | None) -> tuple[str, list[Any]]:
         """Condition in SQL, with its values, for photos of some days and in a folder; "" for all."""
         parts, values = [], list[Any]()
-        for name, date, sign in (("since", since, ">="), ("until", until, "<=")):
+        for name, date, sign, last in (("since", since, ">=", ""), ("until", until, "<", "~")):  # ~ follows digits
             if date is not None:
                 text = str(date)
                 if not re.fullmatch(r"\d{4}(-\d\d(-\d\d)?)?", text):
                     raise ValueError(f"{name}: {text!r} was given. Write a date as 2024, 2024-05 or 2024-05-01.")
-                parts.append(f"substr(images.taken, 1, {len(text)}) {sign} ?")
-                values.append(text)
+                parts.append(f"images.taken {sign} ?")
+                values.append(text + last)
         if parts:
             (n_without,) = self.db.execute("SELECT count(*) FROM images WHERE taken IS NULL").fetchone()
             if n_without:
@@ -223,20 +237,8 @@ class Snapshot(NamedTuple):
                 warnings.warn(f"since, until: {without}.", stacklevel=5)
         if folder is not None:
             place = Path(os.path.abspath(Path(folder).expanduser()))  # noqa: PTH100 (links stay links)
-            inside, bounds = [], list[Any]()
-            for key, root in self.roots.items():
-                if place == Path(root) or place in Path(root).parents:
-                    inside.append("files.root = ?")
-                    bounds.append(key)
-                elif Path(root) in place.parents:
-                    inner = as_text(place.relative_to(root).as_posix())
-                    inside.append(
-                        "files.root = ? AND files.path > CAST(? AS TEXT) AND files.path < CAST(? AS TEXT)"
-                    )
-                    bounds += [key, inner + b"/", inner + b"0"]  # 0 follows / in the order of characters
-            if not inside:
-                raise ValueError(f"folder: {str(folder)!r} is not in the library. Index it, or pass another one.")
-            parts.append(f"({' OR '.join(inside)})")
+            inside, bounds = _inside(self.roots, place)
+            parts.append(inside)
             values += bounds
         return " AND ".join(parts), values
 
@@ -250,6 +252,32 @@ def locate_roots(db: sqlite3.Connection, library: Path) -> dict[int, Path]:
             there = Path(os.path.normpath(library / beside))
         found[key] = there
     return found
+
+
+def forget_roots(db: sqlite3.Connection, library: Path, folder: Path) -> int:
+    """Drop a folder of the library, or all that are in it; returns the number of files."""
+    keys = [(key,) for key, root in locate_roots(db, library).items() if folder in (root, *root.parents)]
+    if not keys:
+        raise ValueError(f"forget: {str(folder)!r} was not indexed by itself. Pass a folder that was.")
+    n_files = db.executemany("DELETE FROM files WHERE root = ?", keys).rowcount
+    db.executemany("DELETE FROM roots WHERE id = ?", keys)
+    return n_files
+
+
+def _inside(roots: Mapping[int, str | Path], folder: Path) -> tuple[str, list[Any]]:
+    """Condition in SQL, with its values, for the files in a folder."""
+    parts, values = [], list[Any]()
+    for key, root in ((key, Path(root)) for key, root in roots.items()):
+        if folder in (root, *root.parents):
+            parts.append("files.root = ?")
+            values.append(key)
+        elif root in folder.parents:
+            inner = as_text(folder.relative_to(root).as_posix())
+            parts.append("files.root = ? AND files.path > CAST(? AS TEXT) AND files.path < CAST(? AS TEXT)")
+            values += [key, inner + b"/", inner + b"0"]  # 0 follows / in the order of characters
+    if not parts:
+        raise ValueError(f"folder: {str(folder)!r} is not in the library. Index it, or pass another one.")
+    return f"({' OR '.join(parts)})", values
 
 
 def add_roots(db: sqlite3.Connection, library: Path, folders: Sequence[Path]) -> list[tuple[int, Path, str]]:
