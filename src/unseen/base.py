@@ -347,6 +347,10 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         """Further quantities for a `Calibration`: some per image and label, some per label."""
         return [], []
 
+    def _inputs_for_classifiers(self, X: Any) -> Matrix | None:
+        """Columns that help classifiers of seen labels on the same images, if this method has any to add."""
+        return None
+
     def _label_space(self, M: Matrix) -> Matrix:
         """Embedded label vectors in the space where the method compares labels."""
         return M

@@ -103,6 +103,13 @@ def test_a_label_opposite_to_every_class_has_no_parts(data):
     assert why.score == why.offset == pytest.approx(-model.threshold_)
 
 
+def test_a_second_fit_forgets_the_first(estimator, model, data, X, X_test):
+    again = fitted(clone(estimator), data, X=X[::-1] * 3.0)
+    again.decision_function(X_test, "all")
+    fitted(again, data, X=X)
+    np.testing.assert_array_equal(again.decision_function(X_test, "all"), model.decision_function(X_test, "all"))
+
+
 def test_log_probabilities_do_as_well_as_logits(model, X_test):
     expected = model.decision_function(X_test, "all")
     logs = X_test.astype(float)
