@@ -2,10 +2,10 @@
 
 Most models have margin scores of the form::
 
-    score(x, l) = n(x) @ weights + offsets + factors * mean_T log(softmax(l / T) @ affinities + 1e-12)
+    score(x, l) = n(x) @ weights + offsets + factors * mean_T log(p_T @ affinities + 1e-12) + sqrt(p_1) @ roots
 
-with features x, of length 1 or as they are, and class scores l, whose part is that of `BackboneKnowledge`. A model
-is asked for some scores to find its form, and for others to check it.
+with features x, of length 1 or as they are, and the softmax p_T of class scores l / T, which enter by way of
+`BackboneKnowledge`. A model is asked for some scores to find its form, and for others to check it.
 """
 
 from __future__ import annotations
@@ -36,20 +36,27 @@ class Evidence(NamedTuple):
     factors: Floats
     temperature: float
     power: int
+    roots: Floats | None = None  # (n_classes, n_words)
 
-    def of_values(self, classes: Floats) -> Floats:
-        """Evidence of class scores, without the factors."""
+    def logs(self, classes: Floats) -> Floats:
+        """Mean logarithms of the evidence at both temperatures."""
         temperatures = self.temperature, self.temperature / self.power
         logs = [np.log(softmax(classes / T, axis=1) @ self.affinities + TINY) for T in temperatures]
         return np.asarray(np.mean(logs, axis=0))
 
+    def of_values(self, classes: Floats) -> Floats:
+        """What class scores add to a score."""
+        found = self.factors * self.logs(classes)
+        return found if self.roots is None else found + np.sqrt(softmax(classes, axis=1)) @ self.roots
+
     def of_rows(self, rows: Rows) -> NDArray[np.float32]:
-        """Evidence of stored rows, times the factors."""
+        """What stored class scores add to a score."""
         columns = np.ascontiguousarray(self.affinities.T, dtype=np.float32)
+        roots = columns[:0] if self.roots is None else np.ascontiguousarray(self.roots.T, dtype=np.float32)
         found = np.empty((len(rows), len(columns)), dtype=np.float32)
         with _one_at_a_time:
-            _evidence(rows, columns, self.temperature, self.power, found)
-        return found * self.factors.astype(np.float32)
+            _evidence(rows, columns, self.factors.astype(np.float32), roots, self.temperature, self.power, found)
+        return found
 
 
 class StoredScores(NamedTuple):
@@ -67,7 +74,7 @@ class StoredScores(NamedTuple):
             lengths = np.linalg.norm(features, axis=1, keepdims=True)
             scores = scores / np.where(lengths > 0.0, lengths, 1.0)
         if self.evidence is not None and classes is not None:
-            scores = scores + self.evidence.factors * self.evidence.of_values(classes)
+            scores = scores + self.evidence.of_values(classes)
         return np.asarray(scores + self.offsets)
 
     def of_rows(self, features: Rows, classes: Rows | None = None) -> Floats:
@@ -104,7 +111,11 @@ def find_form(tagger: Any, vectors: Floats, n_features: int) -> StoredScores | N
 def _find_evidence(
     tagger: Any, vectors: Floats, score: Callable[[Floats], Floats], logits: Floats
 ) -> Evidence | None:
-    """Evidence of the part of a model that knows classes, with the factors that the scores show."""
+    """What class scores add, if a part of the model knows classes: factors, and roots where these do not suffice.
+
+    An image of class k alone has the score ``factor logs + roots_k + offset``: with these, the scores of other
+    images are linear in the factor and the offset.
+    """
     parts = [tagger, *(part for name, part in vars(tagger).items() if name.endswith("_"))]
     knowledge: Any = next((part for part in parts if isinstance(part, BackboneKnowledge)), None)
     scores = score(logits)
@@ -113,14 +124,31 @@ def _find_evidence(
     low, high = sorted(knowledge.temperatures_.tolist())
     if high / low != round(high / low):
         return None
+    n_words, n_classes = len(vectors), logits.shape[1]
     affinities = knowledge._affinities(knowledge._embed(vectors, "labels"))
-    evidence = Evidence(affinities, np.ones(len(vectors)), high, round(high / low))
-    alone = evidence.of_values(logits)
-    columns = np.arange(len(vectors))
-    most, least = alone.argmax(axis=0), alone.argmin(axis=0)
-    ranges = alone[most, columns] - alone[least, columns]
-    factors = (scores[most, columns] - scores[least, columns]) / np.where(ranges > 0.0, ranges, 1.0)
-    return evidence._replace(factors=factors)
+    evidence = Evidence(affinities, np.ones(n_words), high, round(high / low))
+    solved = _solve(evidence.logs(logits), np.ones((len(logits), n_words)), scores)
+    if solved is not None or low != 1.0:
+        return None if solved is None else evidence._replace(factors=solved[0])
+    alone = 1000.0 * np.eye(n_classes)
+    mixed, logs, of_classes = np.sqrt(softmax(logits, axis=1)), evidence.logs(alone), score(alone)
+    ones = 1.0 - mixed.sum(axis=1, keepdims=True) * np.ones(n_words)
+    solved = _solve(evidence.logs(logits) - mixed @ logs, ones, scores - mixed @ of_classes)
+    if solved is None:
+        return None
+    return evidence._replace(factors=solved[0], roots=of_classes - solved[0] * logs - solved[1])
+
+
+def _solve(first: Floats, second: Floats, values: Floats) -> tuple[Floats, Floats] | None:
+    """Two coefficients per column with ``values = a first + b second``; None if there are none."""
+    found = []
+    for x, y, z in zip(first.T, second.T, values.T, strict=True):
+        A = np.column_stack([x, y])
+        found.append(np.linalg.lstsq(A, z)[0])
+        if np.abs(A @ found[-1] - z).max() > TOLERANCE * max(1.0, float(np.abs(z).max())):
+            return None
+    a, b = np.array(found).T
+    return a, b
 
 
 def _find_linear(score: Callable[[Floats], Floats], rows: Floats, tolerance: float) -> tuple[Floats, bool] | None:
@@ -164,7 +192,7 @@ def _multiply(rows: Any, columns: Any, sums: Any, unit: Any, scores: Any) -> Non
 
 
 @njit(cache=True, nogil=True, parallel=True, fastmath={"reassoc", "contract"})
-def _evidence(rows: Any, columns: Any, temperature: Any, power: Any, found: Any) -> None:
+def _evidence(rows: Any, columns: Any, factors: Any, roots: Any, temperature: Any, power: Any, found: Any) -> None:
     n, n_classes = rows.shape[0], columns.shape[1]
     for block in prange((n + _BLOCK - 1) // _BLOCK):
         # A code has the weight exp(step (code - 255) / T), by a table; the lower temperature is a power of it.
@@ -196,4 +224,9 @@ def _evidence(rows: Any, columns: Any, temperature: Any, power: Any, found: Any)
                     warm_sum += warm[j] * column[j]
                     cold_sum += cold[j] * column[j]
                 logs = np.log(warm_sum / warm_total + TINY) + np.log(cold_sum / cold_total + TINY)
-                found[i, k] = 0.5 * logs
+                found[i, k] = factors[k] * 0.5 * logs
+            for k in range(roots.shape[0]):
+                root, root_sum = roots[k], np.float32(0.0)
+                for j in range(n_classes):
+                    root_sum += np.sqrt(cold[j]) * root[j]
+                found[i, k] += root_sum / np.sqrt(cold_total)
