@@ -183,7 +183,8 @@ def logistic_regression(X: Any, T: Targets, C: float, *, normalize: bool) -> tup
         gram = X.T @ X
         gram = (gram.toarray() if sp.issparse(gram) else gram).astype(np.float64)
         root = cholesky(0.25 * gram + np.eye(len(gram)) / C, lower=True)
-        to_weights, to_steps = (partial(solve_triangular, root, lower=True, trans=side) for side in ("T", "N"))
+        to_weights: Callable[[Any], Any] = partial(solve_triangular, root, lower=True, trans="T")
+        to_steps: Callable[[Any], Any] = partial(solve_triangular, root, lower=True)
     else:
         scale = np.sqrt(0.25 * np.asarray(abs(X).power(2) if sp.issparse(X) else X**2).sum(axis=0) + 1.0 / C)
         to_weights = to_steps = lambda values: values / scale[:, None]
