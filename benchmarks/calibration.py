@@ -91,11 +91,16 @@ def main() -> None:
                 p, scores = model.predict_proba(X[scored], asked), model.decision_function(X[scored], asked)
                 Y = data.Y[np.ix_(scored, labels)]
                 pooled[kind].append([part.ravel() for part in (Y, p, scores)])
-                precision = {"mAP, p": mean_average_precision(Y, p), "mAP, score": mean_average_precision(Y, scores)}
+                precision = {
+                    "mAP, p": mean_average_precision(Y, p),
+                    "mAP, score": mean_average_precision(Y, scores),
+                }
                 rows.append({"halving": halving, "labels": kind} | judge(*pooled[kind][-1]) | precision)
                 print(rows[-1], flush=True)
     show("each half", rows)
-    together = {kind: [np.concatenate(part) for part in zip(*parts, strict=True)] for kind, parts in pooled.items()}
+    together = {
+        kind: [np.concatenate(part) for part in zip(*parts, strict=True)] for kind, parts in pooled.items()
+    }
     show("together", [{"labels": kind} | judge(*parts) for kind, parts in together.items()])
     for kind, (Y, p, _) in together.items():
         show(f"tenths, {kind} labels", tenths(Y, p))

@@ -80,13 +80,15 @@ def fit(data: Path, annotations: dict[str, Annotations]) -> Any:
     model.fit(images, known, dict(zip(labels, vectors, strict=True)))
     words = LabelSpace(everyday_labels(), VECTORS, missing="skip")
     report = lambda done, total: print(f"calibrating: {done} of {total}", flush=True)  # noqa: E731
-    return calibrate(model, images, known, words, progress=report)
+    return calibrate(model, images, known, words, n_reference=200, progress=report)
 
 
 def write_model(tagger: Any) -> None:
     """Write the model in half precision, without what explains by training images, which are not packaged."""
     tagger.transfer_.duals_ = sp.csr_array((0, tagger.n_seen_))
-    for part in (tagger, tagger.transfer_):
+    classes = tagger.evidence_.membership_
+    classes.indices, classes.indptr = classes.indices.astype(np.int32), classes.indptr.astype(np.int32)
+    for part in (tagger, tagger.transfer_, tagger.evidence_):
         for name, value in vars(part).items():
             if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim == 2:
                 setattr(part, name, value.astype(np.float16).astype(np.float32))

@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unseen import model_file
-from unseen.explanation import Explanation, Part
+from unseen.explanation import Explanation, Kind, Part
 from unseen.validation import (
     Annotations,
     Labels,
@@ -75,7 +75,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     """Base class of the estimators: scores for any label that has a vector, seen in training or not.
 
     A subclass implements ``_fit(problem)`` and ``_margin_scores(X, M)``, ``_thresholds(X)`` if it learns its
-    own threshold, ``_seen_parts(X, M)`` (or ``_parts``) if it can explain its scores, and ``_clues(X, M)`` if it
+    own threshold, ``_seen_parts(X, M)`` (or ``_part_table``) if it can explain its scores, and ``_clues(X, M)`` if it
     knows more than its score about how likely a label is; it has the parameters ``normalize`` and ``center``.
     """
 
@@ -265,7 +265,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
             A name known from `fit`, or any label vector.
         """
         X, name, M = self._question(x, label)
-        return Explanation.of(name, float(self._margin_scores(X, M)[0, 0]), self._parts(X, M))
+        return self._explanation(X, name, M, self._parts(X, M))
 
     def score(self, X: Any, y: Any) -> float:
         """Mean image average precision (MiAP) of the seen labels; accuracy after a fit on a vector of classes.
@@ -359,10 +359,22 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         """Embedded label vectors in the space where the method compares labels."""
         return M
 
-    def _parts(self, X: Any, M: Matrix) -> list[Part]:
+    def _explanation(self, X: Any, name: str, M: Matrix, parts: list[Part]) -> Explanation:
+        scores, p = self._scorer(M)(X)
+        return Explanation.of(name, float(scores[0, 0]), parts, None if p is None else float(p[0, 0]))
+
+    def _parts(self, X: Any, M: Matrix, **options: Any) -> list[Part]:
         """Parts that sum to the margin score of image X for label M, up to an offset."""
-        names, values = self.label_names_[: self.n_seen_], self._seen_parts(X, M).tolist()
-        return [Part("label", name, value) for name, value in zip(names, values, strict=True)]
+        keys, values = self._part_table(X, M, **options)
+        totals: dict[tuple[Kind, str], float] = {}
+        for key, value in zip(keys, values[0].tolist(), strict=True):
+            totals[key] = totals.get(key, 0.0) + value
+        return [Part(*key, value) for key, value in totals.items() if value or key[0] == "label"]
+
+    def _part_table(self, X: Any, M: Matrix) -> tuple[list[tuple[Kind, str]], Matrix]:
+        """Kinds and names of the parts of image X, and their values: one row per label, one column per part."""
+        rows = [self._seen_parts(X, M[c : c + 1]) for c in range(len(M))]
+        return [("label", name) for name in self.label_names_[: self.n_seen_]], np.vstack(rows)
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
         """One part per seen label; they sum to the margin score of image X for label M plus the threshold."""

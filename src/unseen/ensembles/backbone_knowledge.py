@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 from unseen.base import TrainingProblem
 from unseen.baselines._linear import ScoredTagger, quantised, scaled, scaled_chunks, unit_rows
-from unseen.explanation import Part
+from unseen.explanation import Kind
 from unseen.validation import Matrix, check_flag, check_labels, check_number
 
 TINY = 1e-12  # evidence for a label that no class is similar to
@@ -258,7 +258,9 @@ class BackboneKnowledge(ScoredTagger):
         """All that depends on labels alone; kept for the sets of labels that were asked for last."""
         kept: dict[bytes, _About] = vars(self).setdefault("_recent", {})
         key = hashlib.sha256(np.ascontiguousarray(M)).digest()
-        if key not in kept:
+        if key in kept:
+            kept[key] = kept.pop(key)  # the last one to be forgotten
+        else:
             affinities = self._affinities(M)
             usual = np.log(self.background_ @ affinities + TINY).mean(axis=0)
             kept[key] = _About(affinities, usual, *self._literal(M))
@@ -288,12 +290,13 @@ class BackboneKnowledge(ScoredTagger):
         """Largest value over the names of each class."""
         return np.maximum.reduceat(of_names[self.membership_.indices], self.membership_.indptr[:-1], axis=0)
 
-    def _parts(self, X: Any, M: Matrix) -> list[Part]:
-        evidence = self._probabilities(scaled(X, normalize=False))[:, 0] * self._affinities(M)[:, 0]
-        sums = evidence.sum(axis=1, keepdims=True)
+    def _part_table(self, X: Any, M: Matrix) -> tuple[list[tuple[Kind, str]], Matrix]:
+        evidence = self._probabilities(scaled(X, normalize=False)) * self._about(M).affinities.T
+        sums = evidence.sum(axis=2, keepdims=True)
         shares = np.divide(evidence, sums, out=np.zeros_like(evidence), where=sums > 0.0).mean(axis=0)
-        values = shares / (shares.sum() or 1.0) * self._scores(X, M)[0, 0]
-        return [Part("class", self.class_names_[k], float(values[k])) for k in np.flatnonzero(shares)]
+        total = shares.sum(axis=1, keepdims=True)
+        values = shares / np.where(total > 0.0, total, 1.0) * self._scores(X, M).T
+        return [("class", name) for name in self.class_names_], values
 
     def _probabilities(self, logits: Matrix) -> Matrix:
         """Softmax of the logits at each temperature, of shape (2, n_images, n_classes)."""

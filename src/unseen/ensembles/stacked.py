@@ -17,7 +17,7 @@ from sklearn.preprocessing import normalize
 
 from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
 from unseen.baselines._linear import gather, known_images, logistic_regression, project
-from unseen.explanation import Part
+from unseen.explanation import Kind
 from unseen.taep import TAEP
 from unseen.validation import Matrix, check_count, check_number
 
@@ -251,21 +251,21 @@ class Stacked(ZeroShotTagger):
         thresholds = self._less_mean(self.transfer_._thresholds, self._columns(X)[0])
         return np.asarray(self.unseen_odds_[0] * thresholds - self.unseen_odds_[2])
 
-    def _parts(self, X: Any, M: Matrix) -> list[Part]:
+    def _part_table(self, X: Any, M: Matrix) -> tuple[list[tuple[Kind, str]], Matrix]:
         features, others = self._columns(X)
-        place = int(seen_places(M, self.label_vectors_[: self.n_seen_])[0])
-        odds, parts = self.unseen_odds_ if place < 0 else self.seen_odds_, []
+        places = seen_places(M, self.label_vectors_[: self.n_seen_])
+        known, values = np.flatnonzero(places >= 0), np.zeros((len(M), self.n_seen_))
+        keys, told = [], np.empty((len(M), 0))
         if self.evidence_ is not None:
-            told = self.evidence_._parts(others, self.evidence_._embed(M, "label"))
-            parts = [Part(kind, name, float(odds[1]) * value) for kind, name, value in told]
-        names, values = self.label_names_[: self.n_seen_], np.zeros(self.n_seen_)
-        if place >= 0 or self.transfer_ is None:
-            total = self._margin_scores(X, M)[0, 0] + self._thresholds(X)[0]
-            values[place] = total - sum(part.value for part in parts)
-        else:
-            label = self.transfer_._embed(M, "label")
-            values = odds[0] * self._less_mean(self.transfer_._seen_parts, features, label)
-        return [*parts, *(Part("label", name, value) for name, value in zip(names, values.tolist(), strict=True))]
+            keys, told = self.evidence_._part_table(others, self.evidence_._embed(M, "labels"))
+            told = told * np.where(places >= 0, self.seen_odds_[1], self.unseen_odds_[1])[:, None]
+        if self.transfer_ is not None:
+            labels = self.transfer_._embed(M, "labels")
+            values = self.unseen_odds_[0] * self._less_mean(self.transfer_._seen_parts, features, labels)
+        total = self._margin_scores(X, M[known])[0] + self._thresholds(X)[0]
+        values[known] = 0.0
+        values[known, places[known]] = total - told[known].sum(axis=1)
+        return [*keys, *(("label", name) for name in self.label_names_[: self.n_seen_])], np.hstack([told, values])
 
 
 def mean_image(X: Any) -> Matrix:
