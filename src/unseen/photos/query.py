@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -26,11 +27,10 @@ if TYPE_CHECKING:
 BLOCK = 2048  # rows decoded at a time
 MOST_COPIED = 2**17  # rows copied at a time where only some are wanted
 CANDIDATES = 500  # photos, at least, that get a probability where the scores have a form
-MOST_WORDS = 32  # of a query; more are faster on decoded rows
 LEAST_COSINE, COSINE_WEIGHT, AGREEMENT = 0.6, 0.4, 1.22  # of near-identical photos: see docs/library.md
 
 
-class Query(Protocol):
+class Asked(Protocol):
     """Words asked of photos: one column of scores and, if the model has them, of probabilities per word.
 
     With a ``form``, the scores of all photos are computed as they are stored, and ``columns`` is called for the
@@ -49,23 +49,19 @@ class Query(Protocol):
         """Scores and probabilities of a block of photos."""
 
 
-class TaggerQuery:
-    """Words asked of a model; ``names`` are those of the columns."""
+class Words:
+    """Words asked of a model, as its `Query` scores them."""
 
-    def __init__(self, model: PhotoTagger, words: Any) -> None:
-        self.names, vectors = model.tagger._resolve(model.label_vectors(words))
-        tagger, n_features = model.tagger, model.backbone.n_features
-        self.needs_classes = tagger.n_features_in_ != n_features
-        self._check, self._score = (
-            tagger._check_images,
-            tagger._scorer(tagger._embed(vectors, "words", self.names)),
-        )
-        self.form = find_form(tagger, vectors, n_features) if len(vectors) <= MOST_WORDS else None
-
-    def columns(self, features: Floats, classes: Floats | None) -> tuple[Floats, Floats | None]:
-        """Scores and probabilities of a block of photos."""
-        X = features if classes is None or not self.needs_classes else np.hstack([features, classes])
-        return self._score(self._check(X))
+    def __init__(self, model: PhotoTagger, words: Sequence[str]) -> None:
+        self.query = model.query(words)
+        missing = [doubt.sentence for word, doubt in self.query.doubts.items() if word not in self.query.names]
+        if missing:
+            raise ValueError(f"words: {missing[0]} Search with none_of (--not) instead.")
+        for doubt in self.query.doubts.values():
+            warnings.warn(doubt.sentence, stacklevel=5)
+        self.needs_classes, self.columns = self.query.needs_classes, self.query.columns
+        vectors = model.label_vectors(list(self.query.names))
+        self.form = find_form(model.tagger, np.array(list(vectors.values())), model.backbone.n_features)
 
 
 class Likeness:
@@ -103,7 +99,7 @@ class Best(NamedTuple):
 class Expression:
     """One value per photo from the columns of a query: any of the first, all of the second, none of the third."""
 
-    query: Query
+    query: Asked
     any_of: tuple[int, ...] = (0,)
     all_of: tuple[int, ...] = ()
     none_of: tuple[int, ...] = ()
@@ -118,7 +114,7 @@ class Expression:
             names.setdefault(label_key(name), name)
         place = {key: i for i, key in enumerate(names)}
         groups = ([place[label_key(name)] for name in group] for group in (any_of, all_of, none_of))
-        return cls(TaggerQuery(model, list(names.values())), *(tuple(dict.fromkeys(group)) for group in groups))
+        return cls(Words(model, list(names.values())), *(tuple(dict.fromkeys(group)) for group in groups))
 
     @property
     def is_single(self) -> bool:
@@ -225,7 +221,7 @@ def _controller() -> Any:
 
 
 def exact_columns(
-    query: Query, features: Rows, classes: Rows | None, rows: NDArray[np.intp]
+    query: Asked, features: Rows, classes: Rows | None, rows: NDArray[np.intp]
 ) -> Iterator[tuple[Floats, Floats | None]]:
     """Scores and probabilities of rows, block by block."""
     for start in range(0, len(rows), BLOCK):
