@@ -37,6 +37,7 @@ from unseen.validation import (
     which_vectors,
 )
 
+SURE, MAYBE = 0.8, 0.3  # probability from which a tag is called sure, and from which it is shown at all
 SAME = 1e-5  # tolerance between two calls of an encoder, relative to the largest entry of a vector
 
 

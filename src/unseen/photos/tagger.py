@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unseen import model_file
-from unseen.base import Tag, ZeroShotTagger, best_tags
+from unseen.base import MAYBE, SURE, Tag, ZeroShotTagger, best_tags
 from unseen.explanation import Explanation, settle
 from unseen.hub import PAIRS, find_pair
 from unseen.images.backbones import Backbone, open_backbone
@@ -30,8 +30,6 @@ from unseen.templates import data_uri
 from unseen.validation import Matrix, check_choice, check_count, check_names, check_number, listed
 
 __all__ = ["MAYBE", "SURE", "PhotoTagger", "PhotoTags", "Query"]
-
-SURE, MAYBE = 0.8, 0.3  # probability from which a tag is called sure, and from which it is shown at all
 
 _PROBED = 20  # labels whose vectors are compared with those of the fit
 _AT_ONCE = 32  # photos scored together
@@ -66,8 +64,6 @@ class Query:
         Whether `columns` needs the logits of the backbone's classes.
     """
 
-    linear = None  # the scores are not linear in the features
-
     def __init__(
         self, model: PhotoTagger, vectors: Mapping[str, Any], doubts: Mapping[str, Doubt] | None = None
     ) -> None:
@@ -76,21 +72,25 @@ class Query:
         if vectors and negated.issuperset(vectors):
             raise ValueError("words: only negations were given. Ask for the things themselves.")
         tagger = model.tagger
-        self.names, raw = tagger._resolve({name: vectors[name] for name in vectors if name not in negated})
-        self.vectors = tagger._embed(raw, "words", self.names)
+        scored = {name: vectors[name] for name in vectors if name not in negated}
+        self.names, self.raw_vectors = tagger._resolve(scored)
+        self.vectors = tagger._embed(self.raw_vectors, "words", self.names)
         self.gives_p = hasattr(tagger, "predict_proba")
         self.needs_classes = tagger.n_features_in_ != model.backbone.n_features
-        self._score = tagger._scorer(self.vectors)
+        self._scorer = tagger._scorer(self.vectors)
         self._place = {name: column for column, name in enumerate(self.names)}
 
     def columns(self, features: NDArray[Any], classes: NDArray[Any] | None) -> tuple[Matrix, Matrix | None]:
         """Scores and probabilities (None if there are none) of photos, one row each and one column per word."""
-        return self._score(self.model.tagger._check_images(self.model.columns(features, classes)))
+        return self.score(self.model.columns(features, classes))
+
+    def score(self, X: NDArray[Any]) -> tuple[Matrix, Matrix | None]:
+        """The same for the columns that the tagger was fitted on."""
+        return self._scorer(self.model.tagger._check_images(X))
 
     def tags(self, X: NDArray[Any], top: int | None, min_p: float) -> Iterator[tuple[tuple[Tag, ...], Tag | None]]:
         """Tags of photos, given by their columns, as in `PhotoTagger.tag`; the best word if there are none."""
-        X = self.model.tagger._check_images(X)
-        scores, p = self._score(X)
+        scores, p = self.score(X)
         if p is None or min_p == 0.0:
             yield from ((tuple(tags), None) for tags in best_tags(self.names, scores, p, top))
             return
@@ -370,6 +370,18 @@ def _are_kinds(one: str, other: str) -> bool:
     """Whether one of two names is a kind of the other: "cat" and "animal", "rocking chair" and "chair"."""
     keys = label_key(one), label_key(other)
     return keys[0].endswith(f" {keys[1]}") or keys[1].endswith(f" {keys[0]}") or are_kinds(*keys)
+
+
+def card_rows(tags: Iterable[Tag], doubts: Mapping[str, Doubt] | None = None) -> list[tuple[Any, ...]]:
+    """Tags as rows of a page: name, p or score, width of the bar (0 for none), tone, and kind of doubt."""
+    tags = list(tags)
+    largest, rows = max([1.0, *(tag.score for tag in tags)]), []
+    for name, score, p in tags:
+        tone = ("sure" if score > 0 else "muted") if p is None else "sure" if p >= SURE else "maybe" if p >= MAYBE else "muted"
+        value, width = (f"{score:+.2f}", score / largest) if p is None else (f"{100 * p:.0f} %", p)
+        doubt = doubts[name].kind if doubts and name in doubts else ""
+        rows.append((name, value, 0.0 if tone == "muted" else width, tone, doubt))
+    return rows
 
 
 def thumbnail(path: str | Path, size: int = 480) -> str:
