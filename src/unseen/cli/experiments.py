@@ -96,10 +96,8 @@ def reproduce(
                 methods=chosen,
             )  # fmt: skip
         say("")
-        main = (*tables.main_tables(result), *published_tables(result))
-        for table in (*main, *tables.split_tables(result)):
+        for table in (*tables.main_tables(result), *published_tables(result), tables.claims_table(result)):
             print_table(table)
-        print_table(tables.claims_table(result))
         for line in report.notes(result):
             say(line)
         say(f"Page: {result.folder / 'report.html'}", style="bold")

@@ -286,7 +286,9 @@ def _print_list(word: str, texts: Sequence[str], style: str, console: Console) -
 def _tag_text(one: Tag, doubts: Mapping[str, Doubt], width: int = 0) -> str:
     """A tag as "name 45 % (colour)", with its score if there is no probability."""
     value = f"{one.score:+.2f}" if one.p is None else f"{100 * one.p:.0f} %"
-    return f"{printable(one.name):<{width}} {value}" + (f" ({doubts[one.name].kind})" if one.name in doubts else "")
+    return f"{printable(one.name):<{width}} {value}" + (
+        f" ({doubts[one.name].kind})" if one.name in doubts else ""
+    )
 
 
 def _print_json(photo: PhotoTags, doubts: Mapping[str, Doubt]) -> None:
@@ -295,7 +297,11 @@ def _print_json(photo: PhotoTags, doubts: Mapping[str, Doubt]) -> None:
         p = None if one.p is None else round(one.p, 4)
         doubt = {"doubt": doubts[one.name].kind} if one.name in doubts else {}
         tags.append({"name": one.name, "p": p, "score": round(one.score, 6), **doubt})
-    typer.echo(json_line({"path": photo.path, **({"tags": tags} if photo.problem is None else {"problem": photo.problem})}))
+    typer.echo(
+        json_line(
+            {"path": photo.path, **({"tags": tags} if photo.problem is None else {"problem": photo.problem})}
+        )
+    )
 
 
 def _csv_printer() -> Callable[[PhotoTags, Mapping[str, Doubt]], None]:
