@@ -196,7 +196,7 @@ def sure_tags(tagger: Adapted) -> Table:
     note = "Before → after: of the packaged model alone, and with your labels."
     if not hasattr(tagger, "predict_proba"):
         note += " It is not calibrated: p is taken from the score."
-    columns = ("label", "shown", "precision", "recall")
+    columns = ("label", "photos", "precision", "recall")
     return Table(f"Sure tags (p >= {SURE}) on held-out photos", columns, rows, note)
 
 
