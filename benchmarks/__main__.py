@@ -114,6 +114,12 @@ BENCHMARKS = (
                                      for row in rows if "plain" not in row["sidecars"]), data="ignores"),
     Benchmark("label_lookup", "finding 1,000 label names in a table of 400,000", "-",
               lambda rows: f"{rows[0]['ratio']:.2f} of reading the table", data="ignores"),
+    Benchmark("library_search", "a search among 1,000,000 photos, against the product", "1.5x, 1 s, 4 GB",
+              lambda rows: f"{rows[0]['search / kernel']:.2f}x, {rows[0]['search s']:.2f} s, "
+                           f"{rows[0]['peak GB']:.1f} GB", ("--photos", "1000000"), data="ignores"),
+    Benchmark("library_index", "photos indexed, against the bare backbone loop", "at least 0.85; files/s again",
+              lambda rows: f"{rows[1]['of the bare loop']:.2f}; {rows[2]['files/s']:,.0f} files/s",
+              data="ignores"),
 )  # fmt: skip
 
 

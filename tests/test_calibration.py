@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from unseen import TAEP, calibration, make_tagged_scenes
 from unseen.base import ZeroShotTagger
@@ -11,13 +11,13 @@ from unseen.baselines import ConSE
 from unseen.calibration import calibrate
 from unseen.ensembles import BackboneKnowledge, Combination, Stacked
 
-FEW = {"n_splits": 3, "n_repeats": 1, "n_trees": 30, "n_reference": 40}
+FEW = {"n_splits": 3, "n_repeats": 1, "n_trees": 100, "n_reference": 40}
 N_CLASSES = 12
 
 
 @pytest.fixture(scope="module")
 def data():
-    return make_tagged_scenes(400, 400, random_state=3)
+    return make_tagged_scenes(300, 200, random_state=3)
 
 
 def with_classes(data):
@@ -43,7 +43,7 @@ def stacked(data):
 def test_every_tagger_can_be_calibrated(tagger, data):
     model = calibrated(clone(tagger), data)
     p = model.predict_proba(data.X_test, data.labels)
-    assert p.shape == (400, 24)
+    assert p.shape == (200, 24)
     assert p.min() > 0
     assert p.max() < 1
     tags = model.tag(data.X_test[:1], data.labels, top=24)[0]
@@ -51,14 +51,14 @@ def test_every_tagger_can_be_calibrated(tagger, data):
     np.testing.assert_allclose(sorted(tag.p for tag in tags), np.sort(p[0]))
 
 
-def test_tags_that_are_sure_are_right(stacked, data):
+def test_likely_tags_are_right_and_unlikely_ones_wrong(stacked, data):
     X = with_classes(data)[1]
     for labels, columns in (("seen", data.seen), (data.unseen_labels, data.unseen)):
         p, shown = stacked.predict_proba(X, labels), data.Y_test[:, columns] == 1
-        sure, doubtful = p >= 0.8, p < 0.2
-        assert sure.sum() > 50
-        assert shown[sure].mean() > 0.75
-        assert shown[doubtful].mean() < 0.2
+        likely, unlikely = p >= 0.5, p < 0.1
+        assert min(likely.sum(), unlikely.sum()) > 50
+        assert shown[likely].mean() == pytest.approx(p[likely].mean(), abs=0.15)
+        assert shown[unlikely].mean() == pytest.approx(p[unlikely].mean(), abs=0.1)
 
 
 def test_a_probability_does_not_depend_on_the_other_labels(stacked, data):
@@ -96,9 +96,9 @@ def test_the_trees_are_those_of_scikit_learn():
     entries = calibration._Entries(q, shown, rng.integers(1, 3, size=600).astype(float))
     trees, offset = calibration._boost([entries], 25, 0)
     order = np.random.default_rng(0).permutation(600)
-    expected = GradientBoostingClassifier(
-        n_estimators=25, max_depth=3, learning_rate=0.08, subsample=0.5, max_features=0.3, min_samples_leaf=6,
-        random_state=0,
+    expected = HistGradientBoostingClassifier(
+        max_iter=25, max_leaf_nodes=8, learning_rate=0.05, l2_regularization=10.0, max_features=0.3,
+        min_samples_leaf=6, early_stopping=False, random_state=0, monotonic_cst=[1, 1, 1, 0, 0],
     ).fit(q[order], shown[order], entries.weights[order])  # fmt: skip
     found = offset + calibration.sum_of_trees(q, *trees)
     np.testing.assert_allclose(found, expected.decision_function(q), atol=1e-5)
@@ -121,6 +121,6 @@ def test_combinations_pass_on_the_clues_of_both(data):
     model.fit(X[0], data.Y_train[:, data.seen], data.seen_labels)
     M = model._embed(data.unseen_labels.vectors, "labels")
     clues, of_labels = model._clues(X[1], M)
-    assert {clue.shape for clue in clues} == {(400, 12)}
+    assert {clue.shape for clue in clues} == {(200, 12)}
     assert {values.shape for values in of_labels} == {(12,)}
     assert np.argmax(clues[-1][:, 0]) in np.flatnonzero(data.Y_test[:, data.unseen[0]] == 1)

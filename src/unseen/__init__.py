@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from unseen.explanation import Explanation as Explanation
     from unseen.labels.relations import relate as relate
     from unseen.labels.space import LabelSpace as LabelSpace
+    from unseen.photos.library import PhotoLibrary as PhotoLibrary
     from unseen.photos.tagger import PhotoTagger as PhotoTagger
     from unseen.photos.training import train as train
     from unseen.taep import TAEP as TAEP
@@ -23,6 +24,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "TAEP": "unseen.taep",
     "PhotoTagger": "unseen.photos.tagger",
+    "PhotoLibrary": "unseen.photos.library",
     "train": "unseen.photos.training",
     "LabelSpace": "unseen.labels.space",
     "relate": "unseen.labels.relations",

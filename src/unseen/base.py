@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unseen import model_file
-from unseen.explanation import Explanation, Part
+from unseen.explanation import Explanation, Kind, Part
 from unseen.validation import (
     Annotations,
     Labels,
@@ -37,6 +37,7 @@ from unseen.validation import (
     which_vectors,
 )
 
+SURE, MAYBE = 0.8, 0.3  # probability from which a tag is called sure, and from which it is shown at all
 SAME = 1e-5  # tolerance between two calls of an encoder, relative to the largest entry of a vector
 
 
@@ -75,8 +76,8 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     """Base class of the estimators: scores for any label that has a vector, seen in training or not.
 
     A subclass implements ``_fit(problem)`` and ``_margin_scores(X, M)``, ``_thresholds(X)`` if it learns its
-    own threshold, ``_seen_parts(X, M)`` (or ``_parts``) if it can explain its scores, and ``_clues(X, M)`` if it
-    knows more than its score about how likely a label is; it has the parameters ``normalize`` and ``center``.
+    own threshold, ``_seen_parts(X, M)`` (or ``_part_table``) if it can explain its scores, and ``_clues(X, M)`` if
+    it knows more than its score about how likely a label is; it has the parameters ``normalize`` and ``center``.
     """
 
     normalize: bool
@@ -265,7 +266,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
             A name known from `fit`, or any label vector.
         """
         X, name, M = self._question(x, label)
-        return Explanation.of(name, float(self._margin_scores(X, M)[0, 0]), self._parts(X, M))
+        return self._explanation(X, name, M, self._parts(X, M))
 
     def score(self, X: Any, y: Any) -> float:
         """Mean image average precision (MiAP) of the seen labels; accuracy after a fit on a vector of classes.
@@ -351,14 +352,30 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         """Further quantities for a `Calibration`: some per image and label, some per label."""
         return [], []
 
+    def _inputs_for_classifiers(self, X: Any) -> Matrix | None:
+        """Columns that help classifiers of seen labels on the same images, if this method has any to add."""
+        return None
+
     def _label_space(self, M: Matrix) -> Matrix:
         """Embedded label vectors in the space where the method compares labels."""
         return M
 
-    def _parts(self, X: Any, M: Matrix) -> list[Part]:
+    def _explanation(self, X: Any, name: str, M: Matrix, parts: list[Part]) -> Explanation:
+        scores, p = self._scorer(M)(X)
+        return Explanation.of(name, float(scores[0, 0]), parts, None if p is None else float(p[0, 0]))
+
+    def _parts(self, X: Any, M: Matrix, **options: Any) -> list[Part]:
         """Parts that sum to the margin score of image X for label M, up to an offset."""
-        names, values = self.label_names_[: self.n_seen_], self._seen_parts(X, M).tolist()
-        return [Part("label", name, value) for name, value in zip(names, values, strict=True)]
+        keys, values = self._part_table(X, M, **options)
+        totals: dict[tuple[Kind, str], float] = {}
+        for key, value in zip(keys, values[0].tolist(), strict=True):
+            totals[key] = totals.get(key, 0.0) + value
+        return [Part(*key, value) for key, value in totals.items() if value or key[0] == "label"]
+
+    def _part_table(self, X: Any, M: Matrix) -> tuple[list[tuple[Kind, str]], Matrix]:
+        """Kinds and names of the parts of image X, and their values: one row per label, one column per part."""
+        rows = [self._seen_parts(X, M[c : c + 1]) for c in range(len(M))]
+        return [("label", name) for name in self.label_names_[: self.n_seen_]], np.vstack(rows)
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
         """One part per seen label; they sum to the margin score of image X for label M plus the threshold."""

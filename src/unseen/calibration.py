@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from unseen.base import ZeroShotTagger, seen_places
 from unseen.baselines._linear import even_steps, quantised, unit_rows
@@ -28,15 +29,16 @@ NEAR = (0.3, 0.5)  # cosines above which such a word competes with the label
 N_COMPETITORS = 32  # best words of the vocabulary on an image: the others explain nothing there
 HIGHEST = 0.04  # share of the reference images on which a label fires most
 HOPELESS = 7.0  # entries this far below the best of their image are thinned out in training
-MOST_ENTRIES = 150_000  # of images and labels that the trees are learned on
-DEPTH = 3
+MOST_ENTRIES = 400_000  # of images and labels that the trees are learned on
+N_LEAVES = 8  # of a tree
+N_RISING = 3  # p rises with the first quantities: the score, and the score among those on reference images
 
 
 class Calibration(Stored):
     r"""Probability that an image shows a label, from what is known without annotations of that label.
 
-    ``p(x, c) = 1 / (1 + exp(-(b + sum_t tree_t(q(x, c)))))``: boosted trees of depth 3 on quantities q of an image
-    and a label, which are
+    ``p(x, c) = 1 / (1 + exp(-(b + sum_t tree_t(q(x, c)))))``: boosted trees of 8 leaves on quantities q of an
+    image and a label, which are
 
     - the margin score, and what the tagger adds (`ZeroShotTagger._clues`: evidence by how literally a class has
       the name of the label, the margin score of the transfer alone);
@@ -55,15 +57,21 @@ class Calibration(Stored):
         Reference images, one column scale per feature.
     vocabulary_, vocabulary_scales_ : ndarray of int8 and float32
         Vectors of the reference vocabulary, one scale per word.
-    features_, thresholds_, values_ : ndarray
-        Trees for labels with and without annotations, two groups.
+    features_, thresholds_, left_, right_, values_ : ndarray of shape (2, n_trees, 15)
+        Nodes of the trees for labels without annotations, and for those with them.
     offsets_ : ndarray of shape (2,)
         b of each group.
     """
 
+    reference_: NDArray[np.int8]
+    reference_scales_: NDArray[np.float32]
+    vocabulary_: NDArray[np.int8]
+    vocabulary_scales_: NDArray[np.float32]
+    offsets_: Matrix
+
     def prepare(self, tagger: Any, M: Matrix) -> Prepared:
         """All that depends on the labels alone, so that many blocks of images share it."""
-        reference = self.reference_ * self.reference_scales_
+        reference = self.reference_.astype(np.float64) * self.reference_scales_
         return Prepared(tagger, M, reference, self._vocabulary(tagger), self)
 
     def _vocabulary(self, tagger: Any) -> Matrix:
@@ -71,7 +79,7 @@ class Calibration(Stored):
         return np.asarray(tagger._embed(vectors.astype(np.float64), "vocabulary"))
 
     def _apply(self, group: int, quantities: NDArray[np.float32]) -> Matrix:
-        trees = self.features_[group], self.thresholds_[group], self.values_[group]
+        trees = (getattr(self, f"{name}_")[group] for name in Trees._fields)
         return np.asarray(expit(self.offsets_[group] + sum_of_trees(quantities, *trees)))
 
 
@@ -161,7 +169,7 @@ def calibrate(
     n_splits: int = 5,
     n_repeats: int = 3,
     n_reference: int = 256,
-    n_trees: int = 120,
+    n_trees: int = 150,
     random_state: int = 0,
     progress: Any = None,
 ) -> Any:
@@ -179,7 +187,7 @@ def calibrate(
         Labels and images are dealt into ``n_splits`` groups; each group is held out once, in each repeat.
     n_reference : int, default=256
         Reference images, drawn from X and stored with the model.
-    n_trees : int, default=120
+    n_trees : int, default=150
         Trees for either kind of label.
     random_state : int, default=0
     progress : callable(done, total), optional
@@ -211,9 +219,8 @@ def calibrate(
         if progress is not None:
             progress(done + 1, len(folds))
     learned = [_boost(group, n_trees, random_state) for group in entries]
-    calibration.features_, calibration.thresholds_, calibration.values_ = (
-        np.stack(part) for part in zip(*(trees for trees, _ in learned), strict=True)
-    )
+    for name, parts in zip(Trees._fields, zip(*(trees for trees, _ in learned), strict=True), strict=True):
+        setattr(calibration, f"{name}_", np.stack(parts))
     calibration.offsets_ = np.array([offset for _, offset in learned])
     sample = _dense(X[np.sort(rng.permutation(X.shape[0])[:n_reference])])
     calibration.reference_, calibration.reference_scales_ = quantised(sample, axis=0)
@@ -271,48 +278,54 @@ def _held_out(
     return found
 
 
-def _boost(entries: list[_Entries], n_trees: int, random_state: int) -> tuple[tuple[Any, Any, Any], float]:
-    """Fit the trees; in the layout of complete binary trees."""
-    from sklearn.ensemble import GradientBoostingClassifier
+class Trees(NamedTuple):
+    """Nodes of trees, one row per tree: q goes left if ``q[feature] <= threshold``; a leaf has left < 0."""
+
+    features: NDArray[np.int16]
+    thresholds: NDArray[np.float32]
+    left: NDArray[np.int8]
+    right: NDArray[np.int8]
+    values: NDArray[np.float32]
+
+
+def _boost(entries: list[_Entries], n_trees: int, random_state: int) -> tuple[Trees, float]:
+    """Fit the trees; also their offset."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
 
     q, shown, weights = (np.concatenate(part) for part in zip(*entries, strict=True))
     used = np.random.default_rng(random_state).permutation(len(q))[:MOST_ENTRIES]
-    q, shown, weights = q[used], shown[used], weights[used]
-    model = GradientBoostingClassifier(
-        n_estimators=n_trees, max_depth=DEPTH, learning_rate=0.08, subsample=0.5, max_features=0.3,
-        min_samples_leaf=max(1, min(500, len(q) // 100)), random_state=random_state,
-    ).fit(q, shown, weights)  # fmt: skip
-    shape = n_trees, 2**DEPTH - 1
-    features, thresholds = np.zeros(shape, dtype=np.int16), np.full(shape, np.inf, dtype=np.float32)
-    values = np.zeros((n_trees, 2**DEPTH), dtype=np.float32)
-    for number, (tree,) in enumerate(model.estimators_):
-        nodes = tree.tree_
-        waiting = [(0, 0)]
-        while waiting:
-            node, place = waiting.pop()
-            if place >= shape[1]:
-                values[number, place - shape[1]] = 0.08 * nodes.value[node, 0, 0]
-            elif nodes.children_left[node] < 0:  # a leaf above the last level: every path from here ends in it
-                waiting += [(node, 2 * place + 1), (node, 2 * place + 2)]
-            else:
-                features[number, place], thresholds[number, place] = nodes.feature[node], nodes.threshold[node]
-                left, right = nodes.children_left[node], nodes.children_right[node]
-                waiting += [(left, 2 * place + 1), (right, 2 * place + 2)]
-    rate = np.average(shown, weights=weights)
-    return (features, thresholds, values), float(np.log(rate / (1.0 - rate)))
+    model = HistGradientBoostingClassifier(
+        max_iter=n_trees, max_leaf_nodes=N_LEAVES, learning_rate=0.05, l2_regularization=10.0, max_features=0.3,
+        min_samples_leaf=max(1, min(500, len(used) // 100)), early_stopping=False, random_state=random_state,
+        monotonic_cst=[1] * N_RISING + [0] * (q.shape[1] - N_RISING),
+    )  # fmt: skip
+    with threadpool_limits(1):  # threads that wait for each other are slow on a busy machine
+        model.fit(q[used], shown[used], weights[used])
+    # scikit-learn has no public way to its trees; a test compares the two.
+    found = [stage[0].nodes for stage in model._predictors]
+    shape = n_trees, 2 * N_LEAVES - 1
+    trees = Trees(np.zeros(shape, np.int16), np.zeros(shape, np.float32), np.full(shape, -1, np.int8),
+                  np.full(shape, -1, np.int8), np.zeros(shape, np.float32))  # fmt: skip
+    for number, nodes in enumerate(found):
+        inner = np.flatnonzero(nodes["is_leaf"] == 0)
+        trees.features[number, inner] = nodes["feature_idx"][inner]
+        trees.thresholds[number, inner] = nodes["num_threshold"][inner]
+        trees.left[number, inner], trees.right[number, inner] = nodes["left"][inner], nodes["right"][inner]
+        trees.values[number, : len(nodes)] = nodes["value"]
+    return trees, float(model._baseline_prediction.ravel()[0])
 
 
-@njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
-def sum_of_trees(quantities, features, thresholds, values):  # type: ignore[no-untyped-def]
+@njit(cache=True, parallel=True)
+def sum_of_trees(quantities, features, thresholds, left, right, values):  # type: ignore[no-untyped-def]
     """Sum of the values of all trees, one per row of the quantities."""
     total = np.zeros(quantities.shape[0])
     for row in prange(quantities.shape[0]):
         for tree in range(features.shape[0]):
-            place = 0
-            while place < features.shape[1]:
-                is_right = quantities[row, features[tree, place]] > thresholds[tree, place]
-                place = 2 * place + (2 if is_right else 1)
-            total[row] += values[tree, place - features.shape[1]]
+            node = 0
+            while left[tree, node] >= 0:
+                goes_left = quantities[row, features[tree, node]] <= thresholds[tree, node]
+                node = left[tree, node] if goes_left else right[tree, node]
+            total[row] += values[tree, node]
     return total
 
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+
+OVERLAP = 0.5  # share of the evidence from which a better label explains another
+MAIN, MOST_NAMED = 0.25, 2  # parts that a sentence names: their size next to the largest, and how many of a kind
+_OWN = "your photos of "  # how `unseen.ensembles.Adapted` names what it learned
+
+
+Kind = Literal["label", "class", "image"]
 
 
 class Part(NamedTuple):
     """Contribution of one seen label, backbone class or training image to a score."""
 
-    kind: Literal["label", "class", "image"]
+    kind: Kind
     name: str  # of an image: its row in the training features, or its path
     value: float
 
@@ -30,15 +39,65 @@ class Explanation:
         training images.
     parts : tuple of Part
         Contributions, largest in absolute value first.
+    p : float or None
+        Probability that the image shows the label, if the model is calibrated.
     """
 
     label: str
     score: float
     offset: float
     parts: tuple[Part, ...]
+    p: float | None = None
 
     @classmethod
-    def of(cls, label: str, score: float, parts: Iterable[Part]) -> Self:
+    def of(cls, label: str, score: float, parts: Iterable[Part], p: float | None = None) -> Self:
         """Explanation with these parts, sorted; the offset is the rest of the score."""
         ordered = tuple(sorted(parts, key=lambda part: -abs(part.value)))
-        return cls(label, score, score - sum(part.value for part in ordered), ordered)
+        return cls(label, score, score - sum(part.value for part in ordered), ordered, p)
+
+    @property
+    def sentence(self) -> str:
+        """The main parts in favour of the label, as a sentence."""
+        found = [part for part in self.parts if part.value > 0.0]
+        found = [part for part in found if part.value >= MAIN * found[0].value]
+        own = [part for part in found if part.name.startswith(_OWN)]
+        said = [f"it looks like {part.name}" for part in own]
+        for kind, text in (
+            ("class", "the backbone sees {}"),
+            ("label", "it looks like images of {}"),
+            ("image", "it looks like {}"),
+        ):
+            names = [repr(part.name) for part in found if part.kind == kind and part not in own][:MOST_NAMED]
+            said += [text.format(" and ".join(names))] if names else []
+        return f"For {self.label!r}: {', and '.join(said)}." if said else f"Nothing speaks for {self.label!r}."
+
+
+def evidence_shares(values: Any) -> Any:
+    """Positive parts of labels (rows), as shares of their sum."""
+    positive = np.maximum(values, 0.0)
+    total = positive.sum(axis=1, keepdims=True)
+    return positive / np.where(total > 0.0, total, 1.0)
+
+
+def settle(values: Any, is_annotated: Sequence[bool], are_kinds: Callable[[int, int], bool]) -> list[int]:
+    """Labels of an image that are left once better ones have explained the evidence for the others.
+
+    A label is explained by a better one if they share at least half of their evidence, ``sum_k min(q_k, r_k)`` of
+    the shares q and r of their positive parts, and neither is a kind of the other: then the model cannot tell the
+    two apart on this image.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_labels, n_parts)
+        Exact parts of the scores (`Explanation`), the best label first.
+    is_annotated : sequence of bool
+        Labels that have annotations of their own: they are never left out.
+    are_kinds : callable(i, j)
+        Whether label i is a kind of label j, or the reverse.
+    """
+    shares, kept = evidence_shares(values), list[int]()
+    for c, own in enumerate(shares):
+        rivals = (k for k in kept if np.minimum(own, shares[k]).sum() >= OVERLAP and not are_kinds(k, c))
+        if is_annotated[c] or next(rivals, None) is None:
+            kept.append(c)
+    return kept

@@ -222,24 +222,23 @@ class TAEP(ZeroShotTagger):
         training, n_images = self._check_images(X_train), self.duals_.shape[0]
         if training.shape[0] != n_images:
             raise ValueError(f"X_train: {training.shape[0]} images. Pass the {n_images} that were given to fit.")
-        weights = self.duals_ @ self._closeness(M) / self.beta_
+        weights = self.duals_ @ self._closeness(M)[0] / self.beta_
         support = np.flatnonzero(weights)
         row = (X.toarray() if sp.issparse(X) else X).astype(np.float64) * row_scale(X, self.normalize_)
         values = weights[support] * self._project(training[support], row.T).ravel()
         parts = [Part("image", str(i), value) for i, value in zip(support, values.tolist(), strict=True)]
-        why = Explanation.of(name, float(self._margin_scores(X, M)[0, 0]), parts)
+        why = self._explanation(X, name, M, parts)
         threshold = float(self._thresholds(X)[0])
         if abs(why.offset + threshold) > 1e-3 * (abs(threshold) + np.abs(self._seen_parts(X, M)).sum()):
             raise ValueError("X_train: the parts do not sum to the score. Pass the images of fit, in order.")
         return why
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
-        return self._project(X, self.moments_).ravel() * self._closeness(M)
+        return self._project(X, self.moments_) * self._closeness(M)
 
     def _closeness(self, M: Matrix) -> Matrix:
-        """Similarity of each seen label to one label, after projection."""
-        seen, one = self._label_space(self._seen_vectors()), self._label_space(M)
-        return (seen @ one.T).ravel()
+        """Similarity of labels (rows) to the seen ones, after projection."""
+        return self._label_space(M) @ self._label_space(self._seen_vectors()).T
 
     def _fit(self, problem: TrainingProblem) -> None:
         # Threads visit different images; BLAS threads inside the small products of a sweep would only wait.

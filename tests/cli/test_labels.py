@@ -1,6 +1,7 @@
 """`unseen labels`, as a person types it."""
 
 import pytest
+from tests.labels.test_wordnet import write_wndb
 from typer.testing import CliRunner
 
 from unseen.cli import app
@@ -39,9 +40,11 @@ def test_vectors_nearest_labels_and_transfer_are_shown_and_drawn(vectors, tmp_pa
     assert all(name in text for name in ("cat", "bus", "sofa", "orphan"))
 
 
-def test_relations_need_no_vectors():
+def test_relations_need_no_vectors(tmp_path, monkeypatch):
+    pytest.importorskip("nltk")
+    monkeypatch.setenv("WNSEARCHDIR", str(write_wndb(tmp_path)))
     out = run("--seen", "dog, cat", "--vectors", "none", "--source", "wordnet", "--sense", "dog=dog.n.01").stdout
-    assert "cat 0.200" in out
+    assert "cat 0.333" in out
     assert "Vectors" not in out
 
 

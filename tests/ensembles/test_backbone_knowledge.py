@@ -81,7 +81,7 @@ def evidence_by_hand(model, logits, vectors, training):
 
 def test_the_score_is_the_formula(model, data, X, X_test):
     expected = evidence_by_hand(model, X_test[:6].astype(float), data.unseen_labels.vectors, X.astype(float))
-    np.testing.assert_allclose(raw_scores(model, X_test[:6], "unseen"), expected, atol=1e-2)
+    np.testing.assert_allclose(raw_scores(model, X_test[:6], "unseen"), expected, atol=2e-2)
 
 
 def test_classes_in_proportion_and_the_threshold_explain_a_score(model, data, X_test):
@@ -101,6 +101,13 @@ def test_a_label_opposite_to_every_class_has_no_parts(data):
     why = model.explain(data.X_test[0, 25:], -np.ones(16))
     assert why.parts == ()
     assert why.score == why.offset == pytest.approx(-model.threshold_)
+
+
+def test_a_second_fit_forgets_the_first(estimator, model, data, X, X_test):
+    again = fitted(clone(estimator), data, X=X[::-1] * 3.0)
+    again.decision_function(X_test, "all")
+    fitted(again, data, X=X)
+    np.testing.assert_array_equal(again.decision_function(X_test, "all"), model.decision_function(X_test, "all"))
 
 
 def test_log_probabilities_do_as_well_as_logits(model, X_test):

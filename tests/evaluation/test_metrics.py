@@ -146,6 +146,8 @@ def test_unknown_entries_are_counted_nowhere():
         ("Y_pred", lambda: metrics.micro_f1(GOOD, ((1, np.nan), (0, 1)))),
         ("Y_pred", lambda: metrics.macro_f1(GOOD, ((1, 2), (0, 1)))),
         ("Y_pred", lambda: metrics.hamming_loss(GOOD, ((1, 0),))),
+        ("P", lambda: metrics.reliability(GOOD, ((1.5, 0.0), (0.0, 1.0)))),
+        ("P", lambda: metrics.reliability(GOOD, ((np.nan, 0.0), (0.0, 1.0)))),
         ("k", lambda: metrics.top_k(GOOD, 0)),
         ("k", lambda: metrics.top_k(GOOD, 2.0)),
     ],
@@ -153,3 +155,15 @@ def test_unknown_entries_are_counted_nowhere():
 def test_bad_arguments_are_refused_by_name(argument, call):
     with pytest.raises(ValueError, match=f"^{argument}: "):
         call()
+
+
+def test_reliability_of_a_hand_computed_example():
+    Y = [[1, 0, 1, np.nan], [0, 1, np.nan, 1]]
+    P = [[0.95, 0.05, 1.0, 0.5], [0.91, 0.3, 0.5, 0.02]]
+    found = metrics.reliability(Y, P)
+    assert found.n_entries.tolist() == [2, 0, 0, 1, 0, 0, 0, 0, 0, 3]
+    np.testing.assert_allclose(found.mean_p[[0, 3, 9]], [0.035, 0.3, (0.95 + 1.0 + 0.91) / 3])
+    np.testing.assert_allclose(found.observed[[0, 3, 9]], [0.5, 1.0, 2 / 3])
+    assert np.isnan(found.mean_p[1:3]).all()
+    assert np.isnan(found.observed[4:9]).all()
+    assert metrics.reliability(Y, P, n_groups=1).observed.tolist() == pytest.approx([4 / 6])

@@ -1,10 +1,19 @@
 """Names of labels: the words that stand for them, and names that mean the same."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unseen.labels.names import Resolution, as_phrase, candidate_words, everyday_labels, merge_names, resolve_name
+from unseen.labels.names import (
+    Resolution,
+    Vocabulary,
+    as_phrase,
+    candidate_words,
+    everyday_labels,
+    merge_names,
+    resolve_name,
+)
 
 WORDS = """
 the of a dog table dining plant potted tv monitor hot-dog hotdog Paris NASA airplane colours city t-shirt fruit
@@ -71,3 +80,50 @@ def test_everyday_words_are_different_labels():
     words = everyday_labels()
     assert len(words) > 300
     assert merge_names(words) == (words, ())
+
+
+VOCABULARY = """
+# what my photos show
+animal > cat: kitten, tabby cat, !toy cat
+animal >  dog   # not a puppy
+boat: ship, Boat
+animal
+!tabby cat
+"""
+
+
+def test_a_vocabulary_has_synonyms_parents_and_exclusions(tmp_path):
+    (tmp_path / "words.txt").write_text(VOCABULARY)
+    vocabulary = Vocabulary.read(tmp_path / "words.txt")
+    assert [tag.name for tag in vocabulary.tags] == ["cat", "dog", "boat", "animal"]
+    assert vocabulary.tags[0] == ("cat", ("animal",), ("cat", "kitten"), ("toy cat",))
+    assert vocabulary.words == ("cat", "kitten", "toy cat", "dog", "boat", "ship", "animal")
+    p = np.array([[0.5, 0.8, 0.25, 0.1, 0.2, 0.1, 0.3], [0.0, 0.1, 0.0, 0.9, 0.2, 0.6, 0.3]])
+    scores, likely = vocabulary.combine(10.0 * p, p)
+    assert np.allclose(likely, [[0.6, 0.1, 0.2, 0.6], [0.1, 0.9, 0.6, 0.9]])
+    assert np.allclose(scores, [[8.0, 1.0, 2.0, 8.0], [1.0, 9.0, 6.0, 9.0]])
+    with pytest.raises(ValueError, match="exclusions"):
+        vocabulary.combine(p, None)
+
+
+def test_a_vocabulary_may_begin_with_everyday_words():
+    vocabulary = Vocabulary.parse(["@everyday", "!dog", "quince"])
+    names = {tag.name for tag in vocabulary.tags}
+    assert names == {*everyday_labels(), "quince"} - {"dog"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["cat", "", "Cat: kitten"], "line 3: 'Cat' is on line 1"),
+        (["a >"], "line 1: a name is missing"),
+        (["> b"], "line 1: a name is missing"),
+        (["x", "b: !"], "line 2: a name is missing"),
+        (["@others"], "line 1: '@others' is unknown"),
+        (["# nothing"], "no tag"),
+        (["cat", "!cat"], "no tag"),
+    ],
+)
+def test_mistakes_in_a_vocabulary_are_named_with_their_line(lines, message):
+    with pytest.raises(ValueError, match=message):
+        Vocabulary.parse(lines)

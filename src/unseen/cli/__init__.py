@@ -11,6 +11,7 @@ from unseen.cli.backbones import backbones
 from unseen.cli.data import data_app
 from unseen.cli.experiments import demo, reproduce
 from unseen.cli.labels import labels
+from unseen.cli.library import duplicates, index, search
 from unseen.cli.photos import evaluate, explain, features, fit, tag
 from unseen.cli.terminal import make_output_safe
 
@@ -20,7 +21,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, tag, explain, features, fit, evaluate, labels, backbones, reproduce):
+PHOTOS, LEARNING = (demo, tag, index, search, duplicates, explain), (features, fit, evaluate, labels, backbones)
+for command in (*PHOTOS, *LEARNING, reproduce):
     app.command()(command)
 app.add_typer(data_app, name="data")
 

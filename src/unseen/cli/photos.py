@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.cells import cell_len
+from rich.text import Text
 from typer import Argument, Option
 
 from unseen.cli.labels import read_words
 from unseen.cli.terminal import (
     check_output,
+    json_line,
     one_line_errors,
     open_console,
     print_table,
@@ -23,10 +26,15 @@ from unseen.cli.terminal import (
     show_progress,
     write_page,
 )
+from unseen.files import csv_cell
 from unseen.templates import Table
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unseen.base import Tag
     from unseen.explanation import Explanation
+    from unseen.labels.knowable import Doubt
     from unseen.photos.tagger import PhotoTagger, PhotoTags
     from unseen.photos.training import Trained
 
@@ -41,6 +49,7 @@ _Split = Annotated[str | None, Option(help="Part of the annotations, or all; els
 _Page = Annotated[Path | None, Option("--output", "-o", help="HTML page to write.")]
 _NONE: list[str] = []
 _MOST_LISTED = 20
+_TOP = 5  # tags per photo of a model without probabilities
 
 
 def _scratch(text: str, *names: str, **options: Any) -> Any:
@@ -52,24 +61,31 @@ def tag(
     words: _Words = _NONE,
     model: _Model = None,
     backbone: _Backbone = None,
-    top: Annotated[int, Option(min=1, help="Tags per photo.")] = 5,
+    min_p: Annotated[float | None, Option(min=0, max=1, help="Least probability of a tag; else 0.3.")] = None,
+    top: Annotated[int | None, Option(min=1, help="Tags per photo at most.")] = None,
+    every: Annotated[bool, Option("--all", help="Show every word, sorted.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object per line, one per photo.")] = False,
     as_csv: Annotated[bool, Option("--csv", help="Print a CSV table, one row per tag.")] = False,
     output: _Page = None,
 ) -> None:
-    """Tag photos with any words, or everyday words; tags above the photo's own threshold are marked."""
+    """Tag photos with any words, or everyday words: tags that are sure (80 % or more), then those that may be."""
     with one_line_errors("tag"):
-        if as_json and as_csv:
-            raise ValueError("--json and --csv were both given. Choose one.")
+        for one, other, chosen in (("--json", "--csv", as_json and as_csv), ("--all", "--min-p", every and min_p)):
+            if chosen:
+                raise ValueError(f"{one} and {other} were both given. Choose one.")
         check_output(output)
-        from unseen.photos.tagger import thumbnail
+        from unseen.photos.tagger import MAYBE, SURE, card_rows, thumbnail
 
-        asked = read_words(words, "--words") if words else "everyday"
         tagger = load_tagger(model, backbone)
-        tagged = tagger.tag(photos, asked, top)
-        show = _print_json if as_json else _print_csv if as_csv else _print_text
-        if as_csv:
-            typer.echo("path,rank,label,score,predicted")
+        query = tagger.query(read_words(words, "--words") if words else "everyday")
+        if min_p is None:
+            min_p = MAYBE if query.gives_p and not every else 0.0
+        elif not query.gives_p:
+            raise ValueError("--min-p: this model gives scores, not probabilities. Leave it out.")
+        tagged = tagger.tag(photos, query, top or (None if every or query.gives_p else _TOP), min_p=min_p)
+        for doubt in query.doubts.values():
+            typer.echo(f"unseen tag: {printable(doubt.sentence)}", err=True)
+        show = _print_json if as_json else _csv_printer() if as_csv else _text_printer()
         n_problems, cards = 0, []
         for photo in tagged:
             if photo.problem is not None:
@@ -77,15 +93,17 @@ def tag(
                 typer.echo(f"unseen tag: {printable(photo.path)} cannot be read: {photo.problem}.", err=True)
             elif output is not None:
                 path = PurePath(printable(photo.path))
-                cards.append((thumbnail(photo.path), path.name, photo.tags, str(path.parent)))
+                rows = card_rows(photo.tags or filter(None, [photo.guess]), query.doubts)
+                cards.append((thumbnail(photo.path), path.name, rows, str(path.parent)))
             if photo.problem is None or as_json:
-                show(photo)
+                show(photo, query.doubts)
         if not (as_json or as_csv):
-            say("* above the photo's own threshold, which is at 0.", style="dim")
+            if not query.gives_p:
+                say("* above the photo's own threshold, which is at 0. This model gives no probabilities.", "dim")
             if not tagger.tagger.n_seen_:
                 say(f"By {tagger.backbone.name} alone: not calibrated on annotated photos.", style="dim")
         if output is not None:
-            write_page(output, "tags.html.j2", photos=cards)
+            write_page(output, "tags.html.j2", photos=cards, sure=SURE if query.gives_p else None)
     if n_problems:
         raise typer.Exit(2)
 
@@ -102,20 +120,23 @@ def explain(
     """Explain a photo's score for a word: exact parts from labels, classes of the backbone or images."""
     with one_line_errors("explain"):
         check_output(output)
-        from unseen.photos.tagger import thumbnail
+        from unseen.base import Tag
+        from unseen.photos.tagger import card_rows, thumbnail
 
         tagger = load_tagger(model, backbone)
         asked = tagger.label_vectors(read_words(words, "--words"))  # spellings of one word are merged
         found = [tagger.explain(photo, word, by) for word in asked]
         tables = [_parts_table(why, top) for why in found]
-        for table in tables:
+        for why, table in zip(found, tables, strict=True):
+            say(why.sentence)
             print_table(table)
         if output is not None:
             from unseen.evaluation import plots
 
             figures = [plots.to_svg(plots.contributions(why, top), prefix=f"{i}-") for i, why in enumerate(found)]
-            card = (thumbnail(photo), Path(photo).name, [(why.label, why.score) for why in found])
-            write_page(output, "explanation.html.j2", card=card, parts=list(zip(figures, tables, strict=True)))
+            card = thumbnail(photo), Path(photo).name, card_rows(Tag(why.label, why.score, why.p) for why in found)
+            parts = [(why.sentence, *part) for why, *part in zip(found, figures, tables, strict=True)]
+            write_page(output, "explanation.html.j2", card=card, parts=parts)
 
 
 def features(
@@ -198,13 +219,22 @@ def evaluate(
     """Compare tags with annotations; labels that the model was fitted on are seen, all others unseen."""
     with one_line_errors("evaluate"):
         check_output(output)
-        from unseen.photos.evaluation import evaluate_photos
+        from unseen.photos.evaluation import FEW, evaluate_photos
 
-        tables = evaluate_photos(load_tagger(model, backbone), features, annotations, split).tables()
+        found = evaluate_photos(load_tagger(model, backbone), features, annotations, split)
+        tables = found.tables()
         for table in tables:
             print_table(table)
+        if not found.tags:
+            say("This model gives no probabilities: no tag is sure.", "dim")
         if output is not None:
-            write_page(output, "evaluation.html.j2", subtitle=str(features), tables=tables)
+            diagram = ""
+            if found.reliability:
+                from unseen.evaluation import plots
+
+                groups = {f"{name} labels": group for name, group in found.reliability.items()}
+                diagram = plots.to_svg(plots.reliability_diagram(groups, FEW))
+            write_page(output, "evaluation.html.j2", subtitle=str(features), tables=tables, diagram=diagram)
 
 
 def load_tagger(model: str | None, backbone: str | None) -> PhotoTagger:
@@ -217,26 +247,74 @@ def load_tagger(model: str | None, backbone: str | None) -> PhotoTagger:
     return PhotoTagger.load(model) if backbone in (None, DEFAULT) else PhotoTagger.from_pair(str(backbone))
 
 
-def _print_text(photo: PhotoTags) -> None:
-    width = max((len(printable(one.name)) for one in photo.tags), default=0)
+def _text_printer() -> Callable[[PhotoTags, Mapping[str, Doubt]], None]:
+    """Return a function that prints a photo: its path, then its sure tags, those that may be, and the others."""
+    from unseen.photos.tagger import MAYBE, SURE
+
     console = open_console()
-    say(photo.path, "bold", console)
+    groups = (("sure", "green", SURE, 2.0), ("maybe", "", MAYBE, SURE), ("no", "dim", -1.0, MAYBE))
+
+    def show(photo: PhotoTags, doubts: Mapping[str, Doubt]) -> None:
+        say(photo.path, "bold", console)
+        if photo.guess is not None:
+            say(f"  no tag; the best guess is {_tag_text(photo.guess, doubts)}", "dim", console)
+        for word, style, low, high in groups:
+            found = [_tag_text(one, doubts) for one in photo.tags if one.p is not None and low <= one.p < high]
+            if found:
+                _print_list(word, found, style, console)
+        for one in photo.tags if photo.tags and photo.tags[0].p is None else ():
+            mark, style = ("*", "green") if one.score > 0 else (" ", "dim")
+            width = max(len(printable(other.name)) for other in photo.tags)
+            say(f"  {mark} {_tag_text(one, doubts, width + 1)}", style, console)
+
+    return show
+
+
+def _print_list(word: str, texts: Sequence[str], style: str, console: Console) -> None:
+    """Print texts after a word, broken between texts where a terminal is too narrow."""
+    lines, width = [""], console.width - 9 if console.is_terminal else sys.maxsize
+    for i, text in enumerate(texts):
+        text += "," if i + 1 < len(texts) else ""
+        if lines[-1] and cell_len(lines[-1]) + 1 + cell_len(text) > width:
+            lines.append("")
+        lines[-1] += f" {text}" if lines[-1] else text
+    for line in lines:
+        console.print(Text.assemble((f"  {word:<7}", "dim"), (line, style)), soft_wrap=True)
+        word = ""
+
+
+def _tag_text(one: Tag, doubts: Mapping[str, Doubt], width: int = 0) -> str:
+    """A tag as "name 45 % (colour)", with its score if there is no probability."""
+    value = f"{one.score:+.2f}" if one.p is None else f"{100 * one.p:.0f} %"
+    return f"{printable(one.name):<{width}} {value}" + (
+        f" ({doubts[one.name].kind})" if one.name in doubts else ""
+    )
+
+
+def _print_json(photo: PhotoTags, doubts: Mapping[str, Doubt]) -> None:
+    tags = []
     for one in photo.tags:
-        mark, style = ("*", "green") if one.score > 0 else (" ", "dim")
-        say(f"  {mark} {printable(one.name):<{width}}  {one.score:+.2f}", style, console)
+        p = None if one.p is None else round(one.p, 4)
+        doubt = {"doubt": doubts[one.name].kind} if one.name in doubts else {}
+        tags.append({"name": one.name, "p": p, "score": round(one.score, 6), **doubt})
+    typer.echo(
+        json_line(
+            {"path": photo.path, **({"tags": tags} if photo.problem is None else {"problem": photo.problem})}
+        )
+    )
 
 
-def _print_json(photo: PhotoTags) -> None:
-    tags = [{"label": one.name, "score": round(one.score, 6), "predicted": one.score > 0} for one in photo.tags]
-    content = {"tags": tags} if photo.problem is None else {"problem": photo.problem}
-    typer.echo(json.dumps({"path": photo.path, **content}, ensure_ascii=False))
-
-
-def _print_csv(photo: PhotoTags) -> None:
+def _csv_printer() -> Callable[[PhotoTags, Mapping[str, Doubt]], None]:
     table = csv.writer(sys.stdout, lineterminator="\n")
-    for rank, one in enumerate(photo.tags, start=1):
-        table.writerow((printable(photo.path), rank, one.name, f"{one.score:.6f}", int(one.score > 0)))
-    sys.stdout.flush()
+    table.writerow(("path", "rank", "name", "p", "score"))
+
+    def show(photo: PhotoTags, doubts: Mapping[str, Doubt]) -> None:
+        for rank, one in enumerate(photo.tags, start=1):
+            path, name = (csv_cell(printable(text)) for text in (photo.path, one.name))
+            table.writerow((path, rank, name, "" if one.p is None else f"{one.p:.4f}", f"{one.score:.6f}"))
+        sys.stdout.flush()
+
+    return show
 
 
 def _parts_table(why: Explanation, top: int) -> Table:
@@ -246,7 +324,8 @@ def _parts_table(why: Explanation, top: int) -> Table:
         rows.append((f"{len(why.parts) - top:,} others", "", f"{rest:+.3f}"))
     rows += [("offset", "", f"{why.offset:+.3f}"), ("score", "", f"{why.score:+.3f}")]
     note = "Parts are annotated labels, classes of the backbone or training images."
-    return Table(f"{why.label}: {why.score:+.2f}", ("part", "kind", "contribution"), rows, note)
+    title = f"{why.label}: {why.score:+.2f}" + ("" if why.p is None else f", {100 * why.p:.0f} % likely")
+    return Table(title, ("part", "kind", "contribution"), rows, note)
 
 
 def _print_fit(trained: Trained, from_scratch: bool) -> None:

@@ -115,24 +115,30 @@ class Reporter:
 
     def __init__(self, console: Console, bars: Progress | None) -> None:
         self._console, self._bars = console, bars
-        self._reported = time.monotonic()
+        self._reported = self._started = time.monotonic()
 
-    def stage(self, title: str) -> Callable[[int, int | None], None]:
-        """Begin a stage, and return its ``step(done, total)``."""
+    def stage(self, title: str) -> Callable[..., None]:
+        """Begin a stage, and return its ``step(done, total, detail="")``."""
         self.finish()
+        self._started = time.monotonic()
         if self._bars is None:
             say(f"... {title}", console=self._console)
         else:
-            self._bars.add_task(printable(title).replace("[", r"\["), total=None)
+            self._bars.add_task(printable(title).replace("[", r"\["), total=None, detail="")
         return self.step
 
-    def step(self, done: int, total: int | None) -> None:
-        """Show how much of the stage is done."""
+    def step(self, done: int, total: int | None, detail: str = "") -> None:
+        """Show how much of the stage is done, per second and in all; the detail is any text."""
+        seconds = time.monotonic() - self._started
         if self._bars is not None:
-            self._bars.update(self._bars.task_ids[-1], completed=done, total=total)
+            rate = f"{done / seconds:,.1f}/s" if done and seconds > 1.0 else ""
+            shown = " ".join(filter(None, (rate, detail)))
+            self._bars.update(self._bars.task_ids[-1], completed=done, total=total, detail=shown)
         elif time.monotonic() - self._reported >= 10.0:  # seconds
             self._reported = time.monotonic()
-            say(f"    {done:,}" + (f" of {total:,}" if total else ""), console=self._console)
+            left = f", {(total - done) * seconds / done:,.0f} s left" if done and total else ""
+            parts = f"    {done:,}" + (f" of {total:,}" if total else ""), f"{done / seconds:,.1f}/s{left}", detail
+            say(", ".join(filter(None, parts)), console=self._console)
 
     def finish(self) -> None:
         """Complete the bar of the last stage."""
@@ -147,9 +153,19 @@ def show_progress(console: Console | None = None) -> Iterator[Reporter]:
     console = console or open_console()
     if not console.is_terminal:
         return (yield Reporter(console, None))
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TextColumn("{task.fields[detail]}"),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
     with Progress(*columns, console=console) as bars:
         reporter = Reporter(console, bars)
         yield reporter

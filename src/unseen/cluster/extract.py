@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from unseen.cluster.score import current_client
-from unseen.images.backbones import DEFAULT, Backbone
+from unseen.images.backbones import DEFAULT, Backbone, open_backbone
 from unseen.images.features import FeatureSet, UnreadableImages, extract_features, open_features
-from unseen.images.reading import Problem, find_images
+from unseen.images.reading import Problem, find_images, quiet_pillow
+from unseen.photos.index import Described, File, describe_file
 from unseen.validation import check_count, counted
 
 
@@ -93,3 +95,33 @@ def _extract(paths: list[str], folder: Path, backbone: Backbone | str | Path, ba
 
 def _read(folder: Path) -> Any:
     return open_features(folder).X
+
+
+def describe_on_cluster(
+    files: Sequence[File], backbone: str, known: set[bytes], part_size: int = 64
+) -> Generator[Described, None, None]:
+    """Describe the files of a photo library on the workers of the current Dask client, in their order.
+
+    Each worker opens the backbone once. The work of a lost worker is done by another one.
+    """
+    client = current_client()
+    (shared,) = client.scatter([known], broadcast=True, hash=False)
+    running: deque[Any] = deque()
+    most = 2 * max(1, sum(client.nthreads().values()))
+    for start in range(0, len(files), part_size):
+        part = list(files[start : start + part_size])
+        running.append(client.submit(_describe_part, part, backbone, shared, pure=False))
+        if len(running) >= most:
+            yield from running.popleft().result()
+    while running:
+        yield from running.popleft().result()
+
+
+def _describe_part(files: list[File], backbone: str, known: set[bytes]) -> list[Described]:
+    with quiet_pillow():
+        return [describe_file(file, _opened(backbone), known) for file in files]
+
+
+@cache
+def _opened(backbone: str) -> Backbone:
+    return open_backbone(backbone, n_threads=1)

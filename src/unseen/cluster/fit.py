@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from operator import add, itemgetter
 from typing import Any, NamedTuple
@@ -198,6 +198,9 @@ class ClusterDual(DualProblem):
 
     def tocsr(self) -> sp.csr_array:  # noqa: D102
         return sp.csr_array(sp.vstack([psi for psi, _ in self._copies()], format="csr"))
+
+    def snapshot(self) -> Callable[[], None]:  # noqa: D102
+        return partial(vars(self).update, _rounds=self._rounds, _step=self._step)
 
     def replace(self, psi: sp.csr_array) -> None:  # noqa: D102
         edges = np.cumsum([0, *self._parts.sizes])

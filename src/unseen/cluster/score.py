@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from unseen.photos.query import Best, Expression
+    from unseen.photos.storage import Snapshot
 
 
 def is_dask(values: Any) -> bool:
@@ -86,3 +92,77 @@ def _call(model: Any, method: str, block: Any, options: dict[str, Any]) -> Any:
     if block.shape[0]:
         return getattr(model, method)(block, **options)
     return [] if method == "tag" else getattr(model, method)(np.ones((1, block.shape[1])), **options)[:0]
+
+
+def best_on_cluster(
+    expression: Expression,
+    now: Snapshot,
+    wanted: NDArray[np.bool_],
+    top: int | None,
+    min_p: float,
+    part_size: int = 131_072,
+) -> Best:
+    """Run `unseen.photos.query.best_rows` on the workers of the current Dask client.
+
+    Each task reads a part of the stored rows, a block at a time: a worker needs memory for a block only. The
+    client receives the best rows of each part.
+    """
+    from unseen.photos.query import exact_best, largest, n_candidates
+
+    client, most = current_client(), n_candidates(expression, top)
+    (shared,) = client.scatter([expression], broadcast=True, hash=False)
+    widths = (now.features.shape[1], 0 if now.classes is None else now.classes.shape[1])
+    tasks = [
+        client.submit(_best_part, shared, now.files, widths, start, wanted[start : start + part_size],
+                      top, min_p, most, pure=False)
+        for start in range(0, len(wanted), part_size)
+    ]  # fmt: skip
+    best = _joined(client.gather(tasks))
+    if most is None:
+        return best.first(top)
+    rows = best.rows[largest(best.scores, most)]
+    return exact_best(expression, now.features, now.classes, rows, top, min_p)
+
+
+def _best_part(
+    expression: Expression,
+    files: tuple[Path, Path],
+    widths: tuple[int, int],
+    first: int,
+    wanted: NDArray[np.bool_],
+    top: int | None,
+    min_p: float,
+    most: int | None,
+    block: int = 8192,
+) -> Best:
+    """The best of the rows from the first one on; with ``most``, so many candidates by their rough scores."""
+    from unseen.photos.query import Best, exact_best, largest, rough_best
+
+    found = []
+    for start in range(0, len(wanted), block):
+        n_rows = len(wanted[start : start + block])
+        rows = np.flatnonzero(wanted[start : start + block])
+
+        def read(which: int, place: int = first + start, n: int = n_rows) -> Any:
+            values = np.fromfile(files[which], np.uint8, n * widths[which], offset=place * widths[which])
+            return values.reshape(n, widths[which])
+
+        form = expression.query.form
+        in_use = form.evidence is not None if most and form else expression.query.needs_classes
+        classes = read(1) if in_use and widths[1] else None
+        if most is None:
+            best = exact_best(expression, read(0), classes, rows, top, min_p)
+        else:
+            best = Best(*rough_best(expression, read(0), classes, rows, most), None)
+        found.append(best._replace(rows=best.rows + first + start))
+    best = _joined(found)
+    if most is None:
+        return best.first(top)
+    chosen = largest(best.scores, most)
+    return Best(best.rows[chosen], best.scores[chosen], None)
+
+
+def _joined(parts: list[Best]) -> Best:
+    p = [part.p for part in parts if part.p is not None]
+    rows, scores = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+    return parts[0]._replace(rows=rows, scores=scores, p=np.concatenate(p) if p else None)

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from sklearn.base import clone
 
-from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
+from unseen.base import SURE, TrainingProblem, ZeroShotTagger, seen_places
 from unseen.baselines._linear import known_images, project, scaled
 from unseen.ensembles.stacked import deal
-from unseen.explanation import Part
+from unseen.explanation import Kind
 from unseen.validation import Matrix, check_count, check_names
 
-SURE = 0.8  # probability from which a tag is sure
 STRENGTHS = (0.0, 0.1, 1.0, 3.0, 10.0, 30.0)
 LEAST_P = 1e-6  # a prior of 0 or 1 could never be corrected
 AT_ONCE = 1000  # images whose probabilities are computed together
@@ -222,10 +221,13 @@ class Adapted(ZeroShotTagger):
     def _label_space(self, M: Matrix) -> Matrix:
         return self.base_._label_space(self.base_._embed(M, "labels"))
 
-    def _parts(self, X: Any, M: Matrix) -> list[Part]:
-        name = self.label_names_[seen_places(M, self.label_vectors_)[0]]
-        own = [Part("label", f"your photos of {name}", float(value)) for value in self._added(X, M)[1][0]]
-        return self.base_._parts(X, self.base_._embed(M, "label")) + own
+    def _part_table(self, X: Any, M: Matrix) -> tuple[list[tuple[Kind, str]], Matrix]:
+        keys, values = self.base_._part_table(X, self.base_._embed(M, "labels"))
+        which, added = self._added(X, M)
+        names = [self.label_names_[place] for place in seen_places(M[which], self.label_vectors_)]
+        own = np.zeros((len(M), len(names)))
+        own[np.arange(len(M))[which], np.arange(len(names))] = added[0]
+        return [*keys, *(("label", f"your photos of {name}") for name in names)], np.hstack([values, own])
 
 
 class _Entries(NamedTuple):

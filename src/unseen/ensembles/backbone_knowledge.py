@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from scipy.special import softmax
 
 from unseen.base import TrainingProblem
-from unseen.baselines._linear import ScoredTagger, scaled, scaled_chunks, unit_rows
-from unseen.explanation import Part
+from unseen.baselines._linear import ScoredTagger, quantised, scaled, scaled_chunks, unit_rows
+from unseen.explanation import Kind
 from unseen.validation import Matrix, check_flag, check_labels, check_number
 
 TINY = 1e-12  # evidence for a label that no class is similar to
@@ -19,6 +19,7 @@ FEWEST_CHECKED = 10  # classes; with fewer, logits may look like probabilities b
 RANK = 64  # of the products of class probabilities that are stored: 128 kB for 1,000 classes
 LABELS_AT_ONCE = 256  # one row per name of a class makes a tall matrix
 N_POWERS, LEAST_EVIDENCE, LITERAL = 3, 1e-6, 0.75  # of the clues: powers 8, 16 and 32 of the cosines
+MOST_DIMS = 192  # of the names that are stored
 MOST_RECENT = 8  # sets of labels whose affinities are kept
 
 
@@ -26,6 +27,7 @@ class _About(NamedTuple):
     """What depends on the labels alone."""
 
     affinities: Matrix  # b_kc
+    usual: Matrix  # evidence in the background
     by_power: list[Any]
     of_labels: list[Matrix]
 
@@ -75,9 +77,9 @@ class BackboneKnowledge(ScoredTagger):
     ----------
     class_names_ : tuple of str
         "class 0", "class 1", ... if none were given.
-    name_vectors_, name_scales_, membership_ : ndarray (int8), ndarray, CSR array
-        Directions of all names times the root of their specificity, ``name_vectors_ * name_scales_[:, None]``, and
-        the names of each class.
+    name_vectors_, name_scales_, name_basis_, membership_ : ndarray (int8), ndarray, ndarray, CSR array
+        Directions of all names times the root of their specificity, ``name_vectors_ * name_scales_[:, None]``, in
+        an orthonormal basis of up to 192 dimensions, and the names of each class.
     background_, shown_, companions_ : ndarray
         The background at each T, the means of p_k, and F with ``F F^T`` nearest to those of ``p_k p_l``.
 
@@ -159,10 +161,10 @@ class BackboneKnowledge(ScoredTagger):
         self.temperatures_ = temperature * np.array([1.0, check_number(self.spread, "spread", low=1.0)])
         self.cooccurrence_ = check_number(self.cooccurrence, "cooccurrence", high=1.0)
         self._set_classes()
-        vars(self).pop("_recent", None)
 
     def _set_classes(self) -> None:
         """Learn the names of the classes and of their kinds."""
+        self.__dict__.pop("_recent", None)  # of an earlier fit
         if self.class_vectors is None:
             raise ValueError("class_vectors: None was given. Pass the text vectors of the backbone's class names.")
         names, classes = check_labels(self.class_vectors, "class_vectors")
@@ -204,9 +206,10 @@ class BackboneKnowledge(ScoredTagger):
         moved = np.where(vectors.any(axis=1, keepdims=True), vectors - self.label_center_, 0.0)
         # Under the power, the root becomes the specificity itself.
         scaled_names = unit_rows(moved) * specificity[:, None] ** (1.0 / self.sharpness_)
-        # One byte per number: 1.7 MB in a file for the names of ImageNet.
-        self.name_scales_ = np.maximum(np.abs(scaled_names).max(axis=1), TINY) / 127.0
-        self.name_vectors_ = np.round(scaled_names / self.name_scales_[:, None]).astype(np.int8)
+        # 192 dimensions of one byte each: 0.6 MB in a file for the names of ImageNet.
+        basis = np.linalg.svd(scaled_names, full_matrices=False)[2][:MOST_DIMS]
+        self.name_basis_ = np.ascontiguousarray(basis.T, dtype=np.float32).astype(np.float16).astype(np.float32)
+        self.name_vectors_, self.name_scales_ = quantised(scaled_names @ self.name_basis_, axis=1)
 
     def _learn(self, problem: TrainingProblem) -> None:
         from scipy.linalg import eigh
@@ -225,9 +228,7 @@ class BackboneKnowledge(ScoredTagger):
         self.background_ = smoothing / n_classes + (1.0 - smoothing) * totals / n_images
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
-        affinities = self._about(M).affinities
-        usual = np.log(self.background_ @ affinities + TINY).mean(axis=0)
-        found = []
+        about, found = self._about(M), []
         for _, logits in scaled_chunks(X, normalize=False):
             if (
                 len(self.class_names_) >= FEWEST_CHECKED
@@ -238,7 +239,7 @@ class BackboneKnowledge(ScoredTagger):
                 raise ValueError(
                     "X: its rows are probabilities. Pass the logits of the backbone, or np.log(X + 1e-12)."
                 )
-            found.append(np.log(self._probabilities(logits) @ affinities + TINY).mean(axis=0) - usual)
+            found.append(np.log(self._probabilities(logits) @ about.affinities + TINY).mean(axis=0) - about.usual)
         return np.vstack(found)
 
     def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
@@ -248,21 +249,30 @@ class BackboneKnowledge(ScoredTagger):
         p = np.vstack(list(chunks)).astype(np.float32)
         return [np.log(p @ affinities + LEAST_EVIDENCE) for affinities in about.by_power], about.of_labels
 
+    def _inputs_for_classifiers(self, X: Any) -> Matrix:
+        """Half the square roots of the class probabilities: unlike the logits, they are not linear in features."""
+        chunks = (softmax(logits, axis=1) for _, logits in scaled_chunks(X, normalize=False))
+        return np.asarray(0.5 * np.sqrt(np.vstack(list(chunks))))
+
     def _about(self, M: Matrix) -> _About:
         """All that depends on labels alone; kept for the sets of labels that were asked for last."""
-        kept: dict[bytes, _About] = vars(self).setdefault("_recent", {})
-        key = hashlib.sha256(np.ascontiguousarray(M)).digest()
-        if key not in kept:
-            kept[key] = _About(self._affinities(M), *self._literal(M))
+        kept: dict[bytes, _About] = self.__dict__.setdefault("_recent", {})
+        key = hashlib.sha256(M.tobytes()).digest()
+        if key in kept:
+            kept[key] = kept.pop(key)  # the last one to be forgotten
+        else:
+            affinities = self._affinities(M)
+            usual = np.log(self.background_ @ affinities + TINY).mean(axis=0)
+            kept[key] = _About(affinities, usual, *self._literal(M))
             while len(kept) > MOST_RECENT:
                 kept.pop(next(iter(kept)))
         return kept[key]
 
     def _literal(self, M: Matrix) -> tuple[list[Any], list[Matrix]]:
         """``max_n specificity_n cos_nc^q`` of each class, for each power q; and the best match of each label."""
-        names = self.name_vectors_ * self.name_scales_[:, None]
+        names, labels = self._names_and_labels(M)
         lengths = np.linalg.norm(names, axis=1, keepdims=True)
-        cosines = np.maximum((names / np.maximum(lengths, TINY)) @ unit_rows(M).T, 0.0).astype(np.float32)
+        cosines = np.maximum((names / np.maximum(lengths, TINY)) @ labels.T, 0.0).astype(np.float32)
         specificity = (lengths**self.sharpness_).astype(np.float32)
         best = [cosines.max(axis=0), (cosines * specificity).max(axis=0)]
         best.append(np.log1p((self._by_class(cosines) > LITERAL).sum(axis=0)))
@@ -272,16 +282,22 @@ class BackboneKnowledge(ScoredTagger):
             by_power.append(self._by_class(powers * specificity))
         return by_power, best
 
+    def _names_and_labels(self, M: Matrix) -> tuple[Matrix, Matrix]:
+        """Directions of names, scaled, and of labels, in the basis of the names."""
+        names = self.name_vectors_.astype(np.float64) * self.name_scales_[:, None]
+        return names, unit_rows(M) @ self.name_basis_
+
     def _by_class(self, of_names: Any) -> Any:
         """Largest value over the names of each class."""
         return np.maximum.reduceat(of_names[self.membership_.indices], self.membership_.indptr[:-1], axis=0)
 
-    def _parts(self, X: Any, M: Matrix) -> list[Part]:
-        evidence = self._probabilities(scaled(X, normalize=False))[:, 0] * self._affinities(M)[:, 0]
-        sums = evidence.sum(axis=1, keepdims=True)
+    def _part_table(self, X: Any, M: Matrix) -> tuple[list[tuple[Kind, str]], Matrix]:
+        evidence = self._probabilities(scaled(X, normalize=False)) * self._about(M).affinities.T
+        sums = evidence.sum(axis=2, keepdims=True)
         shares = np.divide(evidence, sums, out=np.zeros_like(evidence), where=sums > 0.0).mean(axis=0)
-        values = shares / (shares.sum() or 1.0) * self._scores(X, M)[0, 0]
-        return [Part("class", self.class_names_[k], float(values[k])) for k in np.flatnonzero(shares)]
+        total = shares.sum(axis=1, keepdims=True)
+        values = shares / np.where(total > 0.0, total, 1.0) * self._scores(X, M).T
+        return [("class", name) for name in self.class_names_], values
 
     def _probabilities(self, logits: Matrix) -> Matrix:
         """Softmax of the logits at each temperature, of shape (2, n_images, n_classes)."""
@@ -289,7 +305,7 @@ class BackboneKnowledge(ScoredTagger):
 
     def _affinities(self, M: Matrix) -> Matrix:
         """b_kc, one row per class and one column per label."""
-        names, labels = self.name_vectors_ * self.name_scales_[:, None], unit_rows(M)
+        names, labels = self._names_and_labels(M)
         found = []
         for first in range(0, len(M), LABELS_AT_ONCE):
             cosines = np.maximum(names @ labels[first : first + LABELS_AT_ONCE].T, 0.0)

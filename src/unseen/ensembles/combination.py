@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
 from unseen.baselines._linear import ScoredTagger
-from unseen.explanation import Explanation, Part
+from unseen.explanation import Explanation, Kind
 from unseen.validation import Matrix, check_count, check_number
 
 
@@ -93,7 +93,7 @@ class Combination(ScoredTagger):
         Explanation
         """
         X, name, M = self._question(x, label)
-        return Explanation.of(name, float(self._margin_scores(X, M)[0, 0]), self._parts(X, M, X_train))
+        return self._explanation(X, name, M, self._parts(X, M, X_train=X_train))
 
     def _set_labels(self, n_seen: int, names: tuple[str, ...] | None, seen: Any, unseen: Any) -> None:
         super()._set_labels(n_seen, names, seen, unseen)
@@ -145,14 +145,16 @@ class Combination(ScoredTagger):
         taggers = zip((self.first_, self.second_), self._split(X), strict=True)
         return [tagger._margin_scores(own, tagger._embed(M, "labels")) for tagger, own in taggers]
 
-    def _parts(self, X: Any, M: Matrix, X_train: Any = None) -> list[Part]:
-        totals: dict[Any, float] = {}
-        taggers: tuple[Any, Any] = (self.first_, self.second_)
+    def _part_table(self, X: Any, M: Matrix, X_train: Any = None) -> tuple[list[tuple[Kind, str]], Matrix]:
+        keys: list[tuple[Kind, str]] = []
+        tables, taggers = [], (self.first_, self.second_)
         for tagger, x, factor in zip(taggers, self._split(X), self._factors(M), strict=True):
-            if X_train is not None and tagger is taggers[0]:
-                parts = tagger.explain(x, M[0], X_train[:, : self.n_first_]).parts
+            if X_train is not None and tagger is self.first_:
+                learned: Any = tagger
+                parts = learned.explain(x, M[0], X_train[:, : self.n_first_]).parts
+                own, table = [part[:2] for part in parts], np.array([[part.value for part in parts]])
             else:
-                parts = tagger._parts(x, tagger._embed(M, "label"))
-            for kind, name, value in parts:
-                totals[kind, name] = totals.get((kind, name), 0.0) + float(factor[0]) * value
-        return [Part(kind, name, value) for (kind, name), value in totals.items()]
+                own, table = tagger._part_table(x, tagger._embed(M, "labels"))
+            keys += own
+            tables.append(factor[:, None] * table)
+        return keys, np.hstack(tables)

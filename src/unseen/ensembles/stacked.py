@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import normalize
 
 from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
 from unseen.baselines._linear import gather, known_images, logistic_regression, project
-from unseen.explanation import Part
+from unseen.explanation import Kind
 from unseen.taep import TAEP
 from unseen.validation import Matrix, check_count, check_number
 
@@ -29,7 +30,8 @@ MEAN_SHARE = 0.5  # of a label's mean score; 0.3 to 0.7 are about as good
 class Stacked(ZeroShotTagger):
     r"""Logistic classifiers for the seen labels and `TAEP` for all others, as log-odds.
 
-    With l(x, k) = <w_k, x> + b_k the log-odds of seen label k, which minimise
+    With l(x, k) = <w_k, x> + b_k the log-odds of seen label k (x also has half the square roots of the class
+    probabilities, if the evidence is `BackboneKnowledge`), which minimise
     ``sum over known (i, k) of log(1 + exp(-t_ik l(x_i, k))) + |w_k|^2 / (2 C)``, s(x, c) the margin score of
     `TAEP` and e(x, c) that of ``evidence``, if there is one::
 
@@ -66,8 +68,8 @@ class Stacked(ZeroShotTagger):
 
     Attributes
     ----------
-    weights_, bias_ : ndarray of shape (n_features, n_seen) and (n_seen,)
-        ``l(x, .) = x weights_ + bias_``, with x of unit length.
+    weights_, bias_ : ndarray of shape (n_inputs, n_seen) and (n_seen,)
+        ``l(x, .) = x weights_ + bias_``, with features of unit length.
     transfer_, evidence_ : ZeroShotTagger or None
         The fitted `TAEP` (None without label vectors) and the fitted evidence.
     seen_odds_, unseen_odds_ : ndarray of shape (3,)
@@ -133,17 +135,27 @@ class Stacked(ZeroShotTagger):
         if self.evidence is not None:
             labels = (problem.seen, problem.unseen if len(problem.unseen) else None) if self.has_vectors_ else ()
             self.evidence_ = clone(self.evidence).fit(others, _annotations(T), *labels)
-        self.weights_, self.bias_ = logistic_regression(features, T, self.C, normalize=True)
+        inputs = self._inputs(features, others)
+        self.weights_, self.bias_ = logistic_regression(inputs, T, self.C, normalize=False)
         self.mean_image_ = mean_image(features)
         self.transfer_ = self._fit_taep(problem) if self.has_vectors_ else None
         self.seen_odds_ = self.unseen_odds_ = np.array([1.0, 0.0, 0.0])
         if self.has_vectors_:
-            self._calibrate(problem, others, list(folds_of(problem._replace(X=X), n_splits)))
+            self._calibrate(problem, inputs, others, list(folds_of(problem._replace(X=X), n_splits)))
 
     def _columns(self, X: Any) -> tuple[Any, Any]:
         """Features, and the columns of the evidence."""
         parts = X[:, : self.n_features_], X[:, self.n_features_ :]
         return parts if sp.issparse(X) else tuple(map(np.ascontiguousarray, parts))  # type: ignore[return-value]
+
+    def _inputs(self, features: Any, others: Any) -> Any:
+        """Columns of the classifiers: features, of unit length, and those that the evidence adds."""
+        unit = normalize(features)
+        added = None if self.evidence_ is None else self.evidence_._inputs_for_classifiers(others)
+        if added is None:
+            return unit
+        added = added.astype(unit.dtype)
+        return sp.csr_array(sp.hstack([unit, added])) if sp.issparse(unit) else np.hstack([unit, added])
 
     def _fit_taep(self, problem: TrainingProblem) -> TAEP:
         taep = TAEP(beta=self.beta, tol=self.tol, random_state=self.random_state)
@@ -151,12 +163,12 @@ class Stacked(ZeroShotTagger):
         unseen = problem.unseen if len(problem.unseen) else None
         return taep.fit(problem.X, _annotations(problem.T), problem.seen, unseen, problem.relations)
 
-    def _calibrate(self, problem: TrainingProblem, others: Any, folds: list[Any]) -> None:
+    def _calibrate(self, problem: TrainingProblem, inputs: Any, others: Any, folds: list[Any]) -> None:
         """Learn the coefficients, as far as labels and images can be held out."""
         evidence = self._evidence_scores(others, problem.seen)  # needs no annotations: fitted once
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit gives its own warning
-            entries = [self._held_out(problem, evidence, *fold) for fold in folds]
+            entries = [self._held_out(problem, inputs, evidence, *fold) for fold in folds]
         for name, part in zip(("seen_odds_", "unseen_odds_"), zip(*entries, strict=True), strict=False):
             rows = np.vstack(part)
             odds = fit_log_odds(rows[:, 2:], rows[:, 0], rows[:, 1])
@@ -164,7 +176,7 @@ class Stacked(ZeroShotTagger):
                 setattr(self, name, odds)
 
     def _held_out(
-        self, problem: TrainingProblem, evidence: Matrix, trained: Any, fitted: Any, scored: Any
+        self, problem: TrainingProblem, inputs: Any, evidence: Matrix, trained: Any, fitted: Any, scored: Any
     ) -> tuple[Matrix, Matrix]:
         """Truth, weight, score and evidence of each entry, of trained labels and of the others."""
         X, T, M, R = problem.X, problem.T, problem.seen, problem.relations
@@ -172,8 +184,8 @@ class Stacked(ZeroShotTagger):
         order = np.concatenate([np.flatnonzero(trained), np.flatnonzero(~trained)])
         R = None if R is None else R[np.ix_(order, order)]
         part = TrainingProblem(X[fitted], T[np.ix_(fitted, trained)], M[trained], M[~trained], R)
-        directions, bias = logistic_regression(part.X, part.T, self.C, normalize=True)
-        own = project(X[scored], directions, normalize=True) + bias
+        directions, bias = logistic_regression(inputs[fitted], part.T, self.C, normalize=False)
+        own = project(inputs[scored], directions, normalize=False) + bias
         transferred = self._less_mean(self._fit_taep(part).decision_function, X[scored], M[~trained])
         return tuple(  # type: ignore[return-value]
             np.column_stack([part.ravel() for part in (T[rows], weights[:, which], s, evidence[rows])])
@@ -198,8 +210,10 @@ class Stacked(ZeroShotTagger):
         features, others = self._columns(X)
         places = seen_places(M, self.label_vectors_[: self.n_seen_])
         known, scores = places >= 0, np.empty((X.shape[0], len(M)))
-        own = project(features, self.weights_[:, places[known]], normalize=True) + self.bias_[places[known]]
-        scores[:, known] = self.seen_odds_[0] * own + self.seen_odds_[2]
+        if known.any():
+            inputs, chosen = self._inputs(features, others), places[known]
+            own = project(inputs, self.weights_[:, chosen], normalize=False) + self.bias_[chosen]
+            scores[:, known] = self.seen_odds_[0] * own + self.seen_odds_[2]
         if not known.all() and self.transfer_ is not None:
             labels = self.transfer_._embed(M[~known], "labels")
             s = self._less_mean(self.transfer_._margin_scores, features, labels)
@@ -213,8 +227,9 @@ class Stacked(ZeroShotTagger):
         part.label_names_ = tuple(self.label_names_[k] for k in labels)
         part.label_vectors_, part.n_seen_, part.classes_ = self.label_vectors_[labels], len(labels), labels
         X, T = known_images(X, T[:, labels])
-        features, _ = self._columns(X)
-        part.weights_, part.bias_ = logistic_regression(features, T, self.C, normalize=True)
+        features, others = self._columns(X)
+        inputs = self._inputs(features, others)
+        part.weights_, part.bias_ = logistic_regression(inputs, T, self.C, normalize=False)
         M = self._embed(part.label_vectors_, "seen")
         part.transfer_ = (
             self._fit_taep(TrainingProblem(features, T, M, M[:0], None)) if self.has_vectors_ else None
@@ -223,7 +238,8 @@ class Stacked(ZeroShotTagger):
 
     def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
         features, others = self._columns(X)
-        clues, of_labels = [], []
+        clues: list[Matrix] = []
+        of_labels: list[Matrix] = []
         if self.evidence_ is not None:
             clues, of_labels = self.evidence_._clues(others, self.evidence_._embed(M, "labels"))
         if self.transfer_ is not None:
@@ -236,21 +252,22 @@ class Stacked(ZeroShotTagger):
         thresholds = self._less_mean(self.transfer_._thresholds, self._columns(X)[0])
         return np.asarray(self.unseen_odds_[0] * thresholds - self.unseen_odds_[2])
 
-    def _parts(self, X: Any, M: Matrix) -> list[Part]:
+    def _part_table(self, X: Any, M: Matrix) -> tuple[list[tuple[Kind, str]], Matrix]:
         features, others = self._columns(X)
-        place = int(seen_places(M, self.label_vectors_[: self.n_seen_])[0])
-        odds, parts = self.unseen_odds_ if place < 0 else self.seen_odds_, []
+        places = seen_places(M, self.label_vectors_[: self.n_seen_])
+        known, values = np.flatnonzero(places >= 0), np.zeros((len(M), self.n_seen_))
+        keys: list[tuple[Kind, str]] = []
+        told = np.empty((len(M), 0))
         if self.evidence_ is not None:
-            told = self.evidence_._parts(others, self.evidence_._embed(M, "label"))
-            parts = [Part(kind, name, float(odds[1]) * value) for kind, name, value in told]
-        names, values = self.label_names_[: self.n_seen_], np.zeros(self.n_seen_)
-        if place >= 0 or self.transfer_ is None:
-            total = self._margin_scores(X, M)[0, 0] + self._thresholds(X)[0]
-            values[place] = total - sum(part.value for part in parts)
-        else:
-            label = self.transfer_._embed(M, "label")
-            values = odds[0] * self._less_mean(self.transfer_._seen_parts, features, label)
-        return [*parts, *(Part("label", name, value) for name, value in zip(names, values.tolist(), strict=True))]
+            keys, told = self.evidence_._part_table(others, self.evidence_._embed(M, "labels"))
+            told = told * np.where(places >= 0, self.seen_odds_[1], self.unseen_odds_[1])[:, None]
+        if self.transfer_ is not None:
+            labels = self.transfer_._embed(M, "labels")
+            values = self.unseen_odds_[0] * self._less_mean(self.transfer_._seen_parts, features, labels)
+        total = self._margin_scores(X, M[known])[0] + self._thresholds(X)[0]
+        values[known] = 0.0
+        values[known, places[known]] = total - told[known].sum(axis=1)
+        return [*keys, *(("label", name) for name in self.label_names_[: self.n_seen_])], np.hstack([told, values])
 
 
 def mean_image(X: Any) -> Matrix:

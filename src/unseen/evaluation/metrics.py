@@ -53,6 +53,14 @@ class PrecisionRecallF1(NamedTuple):
     class_f1: float
 
 
+class Reliability(NamedTuple):
+    """Entries grouped by their probability: how many, the mean probability, the share that is present."""
+
+    n_entries: NDArray[np.intp]
+    mean_p: NDArray[np.float64]  # NaN without entries
+    observed: NDArray[np.float64]
+
+
 def summary(Y_true: ArrayLike, scores: ArrayLike, k: int = 3) -> Summary:
     """MiAP and mAP of the scores, micro-F1, macro-F1 and Hamming loss of the top k, and micro-F1 of the top 5.
 
@@ -169,6 +177,27 @@ def precision_recall_f1(Y_true: ArrayLike, Y_pred: ArrayLike) -> PrecisionRecall
     by_class = [_ratio(counts[0], whole).mean() for whole in counts[1:3]]
     class_f1 = _ratio(2 * by_class[0] * by_class[1], sum(by_class))
     return PrecisionRecallF1(*map(float, (*overall, *by_class, class_f1)))
+
+
+def reliability(Y_true: ArrayLike, P: ArrayLike, n_groups: int = 10) -> Reliability:
+    """Group the known entries by probability, in ``n_groups`` steps of equal width, and compare with the truth.
+
+    Examples
+    --------
+    >>> reliability([[1, 0, 0]], [[0.9, 0.6, 0.1]], n_groups=2).observed.tolist()
+    [0.0, 0.5]
+    """
+    relevant, known = check_targets(Y_true, need_positive=False)
+    p = check_scores(P, "P", relevant.shape)
+    if p.size and not 0.0 <= p.min() <= p.max() <= 1.0:
+        raise ValueError(f"P: values from {p.min():g} to {p.max():g}. Pass probabilities, between 0 and 1.")
+    if known is not None:
+        relevant, p = relevant[known], p[known]
+    n_groups = check_count(n_groups, "n_groups")
+    group = np.minimum((n_groups * p.ravel()).astype(np.intp), n_groups - 1)
+    counts = np.bincount(group, minlength=n_groups)
+    sums = (np.bincount(group, values.ravel(), n_groups) for values in (p, relevant))
+    return Reliability(counts, *(_ratio(total, counts, otherwise=np.nan) for total in sums))
 
 
 def _check(Y_true: ArrayLike, scores: ArrayLike) -> tuple[BoolMatrix, FloatMatrix, BoolMatrix]:

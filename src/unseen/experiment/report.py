@@ -7,7 +7,7 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -33,13 +33,13 @@ Step = Callable[[int, int], None]
 
 
 class Section(NamedTuple):
-    """A section of the report: the name of its figure, if any, and its tables; details are for the page only."""
+    """A section of the report, its figure (by name) and its tables; ``short`` says what the Markdown file has."""
 
     title: str
     text: str
     figure: str
     tables: Sequence[Table]
-    details: bool = False
+    short: Literal["", "figure", "tables"] = ""
 
 
 def reproduce(
@@ -116,7 +116,7 @@ def notes(result: Reproduction) -> list[str]:
             lines.append(
                 f"There are {n_test:,} test images here, {papers:,} in the paper. Do not compare figures."
             )
-        if "vgg19" not in data.main_features.lower():
+        if not result.has_papers_features:
             lines.append(f"The features are from {data.main_features}; the paper used VGG19 (4096 dimensions).")
     lines.append(f"Label vectors of the tables: {data.main_vectors}, unless a row says otherwise.")
     left_out = (f"{name} is left out: {why}." for name, why in experiment.left_out.items())
@@ -140,19 +140,19 @@ def _sections(result: Reproduction) -> list[Section]:
         if experiment.searched
         else "All methods have their default parameters."
     )
+    papers = result.has_papers_features
     sections = [
-        Section("Tables 1 and 2", "Main split of the classes.", "", tables.main_tables(result)),
-        Section("Published figures", "", "", published_tables(result)),
-        Section("Other splits of the classes", "The same experiment on random splits.", "",
-                tables.split_tables(result), details=True),
-        Section("The paper's claims", "", "", [tables.claims_table(result)], details=True),
-        Section("Figure 2", "", "figure2", [tables.strength_table(result)] if len(result.strength) else []),
+        Section("Tables 1 and 2", "Main split of the classes.", "", tables.main_tables(result), "tables"),
+        Section("Published figures", "", "", published_tables(result), "tables"),
+        Section("The paper's claims", "", "", [tables.claims_table(result)]),
+        Section("Figure 2", "Its numbers are in rows.csv.", "figure2", [], "figure" if papers else ""),
         Section("Solver and rank", "The paper does not state its rank.", "solvers",
-                [tables.solver_table(result)] if len(result.solvers) else []),
-        Section("Unseen labels", "Figures of each label are in labels.csv.", "labels", [], details=True),
+                [tables.solver_table(result)] if len(result.solvers) else [], "tables" if papers else ""),
+        Section("Unseen labels", "Figures of each label are in labels.csv.", "labels", []),
         Section("Protocol", protocol, "", [tables.choice_table(result)]),
     ]  # fmt: skip
-    return [section for section in sections if section.tables or section.figure == "labels"]
+    has_data = {"labels": True, "figure2": len(result.strength) > 0}
+    return [section for section in sections if section.tables or has_data.get(section.figure)]
 
 
 def _draw(result: Reproduction) -> dict[str, tuple[Figure, str]]:
@@ -244,12 +244,14 @@ def _write_csv_files(result: Reproduction, folder: Path) -> None:
 
     studies = {"": result.rows, "figure2": result.strength, "solvers": result.solvers}
     files = {"rows": pd.concat([rows.assign(study=name) for name, rows in studies.items()])}
+    chosen = result.rows[result.rows.split == MAIN].drop_duplicates("method").set_index("method")
+    chosen = chosen[["track", "features", "vectors", "parameters", "settings", "held_out_miap", "held_out_error"]]
     for number, protocol in enumerate(PROTOCOLS, start=1):
         table = result.figures(protocol).droplevel("split").join(result.spread(protocol).add_suffix("_std"))
         for field in tables.FIELDS:
             papers = {name: result.printed(protocol, name) for name in table.index}
             table[f"paper_{field}"] = pd.Series({name: getattr(row, field) for name, row in papers.items() if row})
-        files[f"table{number}"] = table.reset_index()
+        files[f"table{number}"] = table.join(chosen).reset_index()
     pairs = list(zip(result.experiment.cells, result.experiment.results, strict=True))
     labels = [
         pd.DataFrame(found["labels"]).assign(method=cell.method.name, seed=cell.seed)

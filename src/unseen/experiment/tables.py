@@ -26,12 +26,7 @@ PAPERS: Final = {
     "MiAP": "miap", "mAP": "map", "micro-F1": "micro_f1", "macro-F1": "macro_f1", "Hamming": "hamming"
 }  # fmt: skip
 OTHERS: Final = {"MiAP": "miap", "mAP": "map", "F1@3": "micro_f1", "F1@5": "f1_at_5"}
-TRACKS: Final = {"paper": "paper track", "open": "open track"}
 RIVALS: Final = ("ConSE", "LatEm-M", "DMP", "Fast0Tag")
-OPEN: Final = (
-    "Open track: these methods use the backbone's ImageNet classes, some of which are unseen labels. "
-    "Do not compare them with the paper track."
-)
 TEST_IMAGES: Final = {"voc2007": 4952, "voc2012": 5823}  # VOC2012 is tested on its validation images
 # Tables 1 and 2 of the paper: MiAP, micro-F1, macro-F1, Hamming loss.
 _PRINTED: Final = """
@@ -90,9 +85,9 @@ class Reproduction:
         return PAPERS if self.experiment.data.name in TEST_IMAGES else OTHERS
 
     @property
-    def note(self) -> str:
-        """What is said below a table of figures."""
-        return "In per cent" + ("; Hamming loss: lower is better." if "Hamming" in self.metrics else ".")
+    def has_papers_features(self) -> bool:
+        """Whether data set and backbone are those of the paper."""
+        return self.experiment.data.name in TEST_IMAGES and "vgg19" in self.experiment.data.main_features.lower()
 
     def methods(self, track: str) -> list[str]:
         """Methods of a track that ran."""
@@ -144,52 +139,54 @@ def interval(values: Any) -> Interval:
 
 
 def main_tables(result: Reproduction) -> list[Table]:
-    """Tables 1 and 2 by track; a row of the paper's figures follows each method that it prints."""
-    return [
-        _main_table(result, protocol, track) for protocol in PROTOCOLS for track in TRACKS if result.methods(track)
-    ]
+    """Tables 1 and 2; a row of the paper's figures follows each method that it prints."""
+    return [_main_table(result, protocol) for protocol in PROTOCOLS]
 
 
-def _main_table(result: Reproduction, protocol: str, track: str) -> Table:
-    methods, fields = result.methods(track), list(result.metrics.values())
-    values = result.figures(protocol).droplevel("split").loc[methods, fields]
-    spread = result.spread(protocol).loc[methods, fields]
+def _main_table(result: Reproduction, protocol: str) -> Table:
+    fields, opened = list(result.metrics.values()), result.methods("open")
+    values = result.figures(protocol).droplevel("split").loc[[*result.methods("paper"), *opened], fields]
+    spread = result.spread(protocol).loc[values.index]
     shown = np.round(100 * values, 2) * [-1 if field == "hamming" else 1 for field in fields]
-    best = (shown == shown.max()).to_numpy()
+    best = shown == shown.groupby(shown.index.isin(opened)).transform("max")
     others = result.figures(protocol, random=True).miap
     rows: list[list[str | Mark]] = []
-    for i, method in enumerate(methods):
-        texts = [percent(*pair) for pair in zip(values.loc[method], spread.loc[method], strict=True)]
-        cells = [Mark(text, "strong") if top else text for text, top in zip(texts, best[i], strict=True)]
-        rows.append([method, *cells, *([interval(others[method]).percent()] if result.n_random else [])])
-        if track == "paper" and (printed := result.printed(protocol, method)) is not None:
-            papers = [percent(getattr(printed, field)) for field in fields]
+    for method, figures in values.iterrows():
+        texts = [percent(figures[field], spread.at[method, field]) for field in fields]
+        cells = [Mark(text, "strong") if top else text for text, top in zip(texts, best.loc[method], strict=True)]
+        name = f"{method} (open)" if method in opened else str(method)
+        rows.append([name, *cells, *([interval(others[method]).percent()] if result.n_random else [])])
+        if (printed := result.printed(protocol, str(method))) is not None:
+            papers = [_printed(getattr(printed, field), figures[field]) for field in fields]
             rows.append([Mark("(printed)", "muted"), *papers, *(["-"] if result.n_random else [])])
-    note = f"{result.note} Bold: best of this run."
-    if spread.notna().any(axis=None):
+    more = (f"MiAP, {counted(result.n_random, 'random split')}",) if result.n_random else ()
+    title = f"Table {1 + PROTOCOLS.index(protocol)}: {protocol}"
+    return Table(title, ("method", *result.metrics, *more), rows, _main_note(result, protocol))
+
+
+def _printed(papers: float, ours: float) -> str:
+    difference = "" if np.isnan(papers) else f" ({percent(round(ours, 4) - papers, sign='+')})"
+    return percent(papers) + difference
+
+
+def _main_note(result: Reproduction, protocol: str) -> str:
+    """What is said below Table 2, about both."""
+    if protocol != PROTOCOLS[-1]:
+        return ""
+    note = "In per cent" + ("; Hamming loss: lower is better." if "Hamming" in result.metrics else ".")
+    note += " Bold: best of its track."
+    if any(result.printed(protocol, name) for name in result.methods("paper")):
+        note += " (printed): the paper's figure, and in brackets what this run has more."
+    if result.spread(protocol).notna().any(axis=None):
         note += " After ±: standard deviation over runs with other seeds and the same parameters."
     if result.n_random:
         note += " Last column: mean over the random splits and half of its 95 % interval."
-    more = (f"MiAP, {counted(result.n_random, 'random split')}",) if result.n_random else ()
-    title = f"Table {1 + PROTOCOLS.index(protocol)}: {protocol}, {TRACKS[track]}"
-    return Table(title, ("method", *result.metrics, *more), rows, note + f" {OPEN}" * (track == "open"))
-
-
-def split_tables(result: Reproduction) -> list[Table]:
-    """Mean and 95 % interval over the random splits, by protocol and track."""
-    n, tables = result.n_random, []
-    for protocol in PROTOCOLS if n else ():
-        figures = result.figures(protocol, random=True)
-        for track, title in TRACKS.items():
-            rows = [
-                (name, *(interval(figures.loc[name][field]).percent() for field in result.metrics.values()))
-                for name in result.methods(track)
-            ]
-            if rows:
-                note = f"{result.note} Mean over the splits and half of its 95 % interval (Student's t)."
-                head = f"{protocol.capitalize()}, {counted(n, 'random split')} of the classes, {title}"
-                tables.append(Table(head, ("method", *result.metrics), rows, note))
-    return tables
+    if result.methods("open"):
+        note += (
+            " (open), the open track: these methods use the backbone's ImageNet classes, some of which are unseen "
+            "labels. Do not compare them with the others, the paper track."
+        )
+    return note
 
 
 def choice_table(result: Reproduction) -> Table:
@@ -214,21 +211,6 @@ def strengths(result: Reproduction, protocol: str = "zero-shot") -> DataFrame:
     """MiAP of Figure 2: one row per curve and split, one column per factor."""
     rows = result.strength[result.strength.protocol == protocol]
     return rows.groupby(["curve", "split", "at"], sort=False).miap.mean().unstack("at")[list(FACTORS)]
-
-
-def strength_table(result: Reproduction) -> Table:
-    """Figure 2 in numbers: zero-shot MiAP at each factor."""
-    rows, miap = [], strengths(result)
-    for name in miap.index.unique("curve"):
-        here = miap.loc[name]
-        symbol = "gamma" if name == "TAEP" else "lambda"
-        rows.append((f"{name}, {symbol}", "main split", *map(percent, here.loc[MAIN])))
-        if result.n_random:
-            others = here.drop(MAIN)
-            rows.append(("", "random splits", *(interval(others[at]).percent() for at in FACTORS)))
-    columns = ("method", "", *(f"x {factor:g}" for factor in FACTORS))
-    note = "Zero-shot MiAP in per cent. The factor multiplies the gamma or lambda of the tables."
-    return Table("Figure 2: weaker regularisers", columns, rows, note)
 
 
 def solver_figures(result: Reproduction) -> DataFrame:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
@@ -22,7 +24,7 @@ from numpy.typing import NDArray
 from unseen.files import guess_delimiter, locked
 from unseen.images import backbones, imagenet
 from unseen.images.backbones import Backbone, Described
-from unseen.images.preprocessing import prepare
+from unseen.images.preprocessing import prepare, shorter_side
 from unseen.images.reading import Problem, UnreadableImage, find_images, open_image, quiet_pillow
 from unseen.validation import check_count, counted, listed
 
@@ -32,8 +34,11 @@ _ARRAYS, _DONE, _INDEX = ("features.npy", "logits.npy"), "done.npy", "index.json
 _BLOCK = 128  # images between two writes: the most that a killed run can lose
 _AHEAD = 8  # batches in progress per thread, so that one large file does not block the others
 _DAMAGE = (ValueError, OSError, EOFError, LookupError, TypeError, AttributeError, BadZipFile)  # of NumPy and json
+REDUCED = 4  # large JPEG files are decoded at a size that is still this many times what the backbone sees
 _ID_KEYS = ("paths", "path", "image_id", "image_ids", "ids", "id")
 Progress = Callable[[int, int], object]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Outcome = tuple[str, Described | None, str | None]  # path of an image; its outputs, or why it cannot be read
 
 
@@ -157,39 +162,55 @@ def describe_each(
 
     Yields the path; its features and logits, one row each, or None if it cannot be read; and the reason why not.
     """
+    batches = (paths[start : start + batch] for start in range(0, len(paths), batch))
+    for outcomes in in_threads(partial(_describe, backbone=backbone), batches, jobs):
+        for path, outputs, reason, note in outcomes:
+            if note is not None:
+                warnings.warn(f"{path}: {note}.", stacklevel=2)
+            yield path, outputs, reason
+
+
+def in_threads(
+    work: Callable[[Item], Result], items: Iterable[Item], jobs: int | None = None
+) -> Generator[Result, None, None]:
+    """Results of a function that opens photos, in the order of the items; a few are in progress at a time."""
     from joblib import cpu_count
 
     n_threads = jobs or cpu_count()
-    running: deque[Future[list[Outcome]]] = deque()
+    running: deque[Future[Result]] = deque()
     pool = ThreadPoolExecutor(n_threads, thread_name_prefix="unseen-features")
     try:
         with quiet_pillow():
-            for start in range(0, len(paths), batch):
-                running.append(pool.submit(_describe, paths[start : start + batch], backbone))
+            for item in items:
+                running.append(pool.submit(work, item))
                 if len(running) >= _AHEAD * n_threads:
-                    yield from running.popleft().result()
+                    yield running.popleft().result()
             while running:
-                yield from running.popleft().result()
+                yield running.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _describe(paths: Sequence[str], backbone: Backbone) -> list[Outcome]:
-    """Read, prepare and describe one batch."""
+def _describe(
+    paths: Sequence[str], backbone: Backbone
+) -> list[tuple[str, Described | None, str | None, str | None]]:
+    """Read, prepare and describe one batch; the last entry of an outcome notes what is missing of a photo."""
     inputs: dict[str, NDArray[np.float32]] = {}
-    outcomes: dict[str, Outcome] = {}
+    notes: dict[str, str | None] = {}
+    problems: dict[str, str] = {}
     for path in paths:
         try:
-            with open_image(path) as image:
-                inputs[path] = prepare(image, backbone.preprocessing)
+            with open_image(path, REDUCED * shorter_side(backbone.preprocessing)) as opened:
+                inputs[path] = prepare(opened.pixels, backbone.preprocessing)
+                notes[path] = opened.note
         except UnreadableImage as error:
-            outcomes[path] = path, None, error.reason
+            problems[path] = error.reason
+    rows: dict[str, Described] = {}
     if inputs:
         features, logits = backbone.describe(np.stack(list(inputs.values())))
         for i, path in enumerate(inputs):
-            row = Described(features[i : i + 1], None if logits is None else logits[i : i + 1])
-            outcomes[path] = path, row, None
-    return [outcomes[path] for path in paths]
+            rows[path] = Described(features[i : i + 1], None if logits is None else logits[i : i + 1])
+    return [(path, rows.get(path), problems.get(path), notes.get(path)) for path in paths]
 
 
 class _Version(NamedTuple):

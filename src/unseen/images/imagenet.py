@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from unseen.ensembles.backbone_knowledge import BackboneKnowledge
     from unseen.images.backbones import Backbone
 
-__all__ = ["Kinds", "backbone_knowledge", "class_kinds", "class_names", "imagenet_knowledge"]
+__all__ = ["Kinds", "are_kinds", "backbone_knowledge", "class_kinds", "class_names", "imagenet_knowledge"]
 
 DATA = Path(__file__).with_name("data")
 
@@ -61,6 +61,22 @@ def class_kinds() -> Kinds:
     rows = np.concatenate([members[key] for key in keys])
     membership = sp.csr_array((np.ones(len(rows), dtype=bool), (rows, columns)), shape=(len(own), len(keys)))
     return Kinds(tuple(written[key] for key in keys), membership)
+
+
+def are_kinds(one: str, other: str) -> bool:
+    """Whether one of two names is a kind of the other, as "cat" and "animal" are; False if the tables lack one."""
+    return bool(_above(one)[0] & _above(other)[1] or _above(other)[0] & _above(one)[1])
+
+
+@cache
+def _above(name: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Synsets with this name, and all synsets above them."""
+    rows, key = {row["wnid"]: row for row in _table("imagenet1k_kinds.csv")}, name.casefold()
+    own = [wnid for wnid, row in rows.items() if key in row["names"].casefold().split("; ")]
+    found = [hypernym for wnid in own for hypernym in rows[wnid]["hypernyms"].split()]
+    for current in found:  # the list grows while it is read
+        found += [hypernym for hypernym in rows[current]["hypernyms"].split() if hypernym not in found]
+    return frozenset(own), frozenset(found)
 
 
 def backbone_knowledge(backbone: Backbone, vectors: Any = "use", **parameters: Any) -> BackboneKnowledge:

@@ -66,6 +66,11 @@ class Preprocessing:
             object.__setattr__(self, name, value)
 
 
+def shorter_side(how: Preprocessing) -> int:
+    """Pixels of the shorter side of an image that is resized for a backbone."""
+    return how.size if how.resize == "squash" else round(how.size / how.crop_fraction)
+
+
 def prepare(image: Image, how: Preprocessing) -> NDArray[np.float32]:
     """Image as one row of a backbone's batch, of shape (3, size, size).
 
@@ -97,7 +102,7 @@ def _square(image: Image, how: Preprocessing, method: int) -> Image:
     size = (how.size, how.size)
     if how.resize == "squash":
         return image.resize(size, method)
-    side, shorter = round(how.size / how.crop_fraction), min(image.size)
+    side, shorter = shorter_side(how), min(image.size)
     is_torch = how.resize == "center-crop"
     across, down = ((int if is_torch else round)(side * length / shorter) for length in image.size)
     left, top = ((round if is_torch else int)((length - how.size) / 2) for length in (across, down))

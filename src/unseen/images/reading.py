@@ -9,8 +9,12 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from importlib import import_module
+from io import BytesIO
+from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,16 +24,26 @@ from unseen.validation import listed
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["IMAGE_SUFFIXES", "Found", "Problem", "UnreadableImage", "find_images", "read_image"]
+__all__ = ["IMAGE_SUFFIXES", "Found", "OpenedImage", "Problem", "UnreadableImage", "find_images", "read_image"]
 
+RAW_SUFFIXES = (
+    ".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dng", ".erf", ".fff", ".iiq", ".kdc", ".mef", ".mos", ".mrw", ".nef",
+    ".nrw", ".orf", ".pef", ".raf", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f",
+)  # fmt: skip
 IMAGE_SUFFIXES = (
     ".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm",
-    ".pbm", ".pnm", ".avif", ".jp2",
+    ".pbm", ".pnm", ".avif", ".jp2", ".heic", ".heif", ".hif", *RAW_SUFFIXES,
 )  # fmt: skip
 # Only these are tried: other Pillow formats start programs (EPS) or fetch other files.
-_FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000")
+_FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000", "HEIF")
 _COLUMNS = ("path", "image", "file", "file_name", "image_path")
 _LARGE = 25_000_000  # pixels: such images are decoded one at a time, as each takes 100 MB or more
+_LARGEST = 2_000_000_000  # pixels of a JPEG file that is decoded at an eighth of its size
+_SMALLEST_PREVIEW = 512  # pixels of the shorter side of a RAW file's preview; smaller ones are postage stamps
+_MOST_MISSING = 0.9  # of a truncated photo
+_HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1", b"miaf")
+_ORIENTATION, _EXIF_IFD, _DATE_ORIGINAL, _DATE_CHANGED = 0x0112, 0x8769, 0x9003, 0x0132
+_DATE = "%Y-%m-%d %H:%M:%S"
 _large_image = threading.Lock()
 
 
@@ -132,20 +146,30 @@ def _column(lines: list[str], source: Path) -> list[str]:
     return [(row[column] or "").strip() for row in rows]
 
 
+class OpenedImage(NamedTuple):
+    """An open photo: its pixels, and what its file says of it."""
+
+    pixels: Image.Image  # RGB, upright; perhaps decoded at a reduced size
+    size: tuple[int, int]  # width and height of the whole photo, upright
+    taken: str | None  # local date and time, "2024-05-01 12:30:00"
+    note: str | None  # what is missing of a damaged photo
+
+
 def read_image(path: str | Path) -> Image.Image:
     """Open an image file as RGB, the way it is meant to be displayed.
 
     Rotated by its EXIF orientation; transparent parts become white; 16 bits per pixel are scaled to 8, not cut
-    off; of an animation the first frame.
+    off; of an animation or a document the first frame; of a RAW file the preview of the camera, or the developed
+    picture at half its size; of a truncated JPEG file what there is, the rest grey.
 
     Parameters
     ----------
     path : str or pathlib.Path
-        A JPEG, PNG, GIF, WebP, BMP, TIFF, PNM, AVIF or JPEG 2000 file, whatever its suffix. One that cannot be
-        read raises an `UnreadableImage`.
+        A JPEG, PNG, GIF, WebP, BMP, TIFF, PNM, AVIF, JPEG 2000 or HEIC file, whatever its suffix, or a RAW file.
+        One that cannot be read raises an `UnreadableImage`. HEIC and RAW need ``pip install "unseen[photos]"``.
     """
-    with quiet_pillow(), open_image(path) as image:
-        return image
+    with quiet_pillow(), open_image(path) as opened:
+        return opened.pixels
 
 
 @contextmanager
@@ -160,24 +184,25 @@ def quiet_pillow() -> Iterator[None]:
 
 
 @contextmanager
-def open_image(path: str | Path) -> Iterator[Image.Image]:
-    """Open an image as `read_image` does, from several threads: only one very large image is in memory at a time.
+def open_image(path: str | Path, shorter: int | None = None) -> Iterator[OpenedImage]:
+    """Open a photo from one of several threads: only one very large image is in memory at a time.
 
-    The caller keeps Pillow quiet, and does not open another image inside.
+    A JPEG file may be decoded at 1/2, 1/4 or 1/8 of its size, if the ``shorter`` side keeps this many pixels. The
+    caller keeps Pillow quiet, and does not open another image inside.
     """
     with ExitStack() as stack:
         try:
-            image = _decode(path, stack)
+            opened = _decode(path, stack, shorter)
         except (UnreadableImage, ImportError):
             raise
         except Exception as error:  # a damaged file can make Pillow raise almost anything
             raise UnreadableImage(path, _reason(error)) from error
-        yield image
+        yield opened
 
 
-def _decode(path: str | Path, stack: ExitStack) -> Image.Image:
+def _decode(path: str | Path, stack: ExitStack, shorter: int | None) -> OpenedImage:
     try:
-        from PIL import Image, ImageOps, UnidentifiedImageError
+        from PIL import Image, ImageOps
     except ImportError as error:
         raise ImportError('images: Pillow is not installed. Run: pip install "unseen[images]"') from error
     status = os.stat(path)  # noqa: PTH116
@@ -185,24 +210,138 @@ def _decode(path: str | Path, stack: ExitStack) -> Image.Image:
         raise UnreadableImage(path, "it is not a file")
     if not status.st_size:
         raise UnreadableImage(path, "the file is empty")
-    Image.preinit()  # the common formats; loading the others takes longer than reading a photo
-    try:
-        image = Image.open(path, formats=[name for name in _FORMATS if name in Image.OPEN])
-    except UnidentifiedImageError:
-        Image.init()
-        image = Image.open(path, formats=[name for name in _FORMATS if name in Image.OPEN])
+    is_raw, note = str(path).lower().endswith(RAW_SUFFIXES), None
+    image, size, taken = _open_raw(path) if is_raw else (*_open(path), None)
     stack.enter_context(image)
+    _reduce(image, shorter)
     if image.width * image.height > _LARGE:
         stack.enter_context(_large_image)
-    image.load()
+    try:
+        image.load()
+    except OSError as error:
+        if is_raw or image.format not in ("JPEG", "MPO") or "truncated" not in str(error):
+            raise
+        image, note = _decode_truncated(path, shorter)
     with suppress(Exception):  # damaged EXIF: the image itself is fine
+        exif = image.getexif()
+        taken = taken or _taken(exif)
+        size = size[::-1] if exif.get(_ORIENTATION, 1) > 4 else size
         ImageOps.exif_transpose(image, in_place=True)
     if image.mode.startswith(("I", "F")):
-        return _with_8_bits(image, path).convert("RGB")
+        image = _with_8_bits(image, path)
+    if image.mode == "LAB":
+        image = _from_lab(image)
     if image.has_transparency_data:
         layers = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", layers.size, "white"), layers).convert("RGB")
-    return image if image.mode == "RGB" else image.convert("RGB")
+        image = Image.alpha_composite(Image.new("RGBA", layers.size, "white"), layers)
+    return OpenedImage(image if image.mode == "RGB" else image.convert("RGB"), size, taken, note)
+
+
+def _open(path: str | Path) -> tuple[Image.Image, tuple[int, int]]:
+    """Open a file as far as its header; returns the size of the whole image, too."""
+    from PIL import Image, JpegImagePlugin, UnidentifiedImageError
+
+    def known() -> list[str]:
+        return [name for name in _FORMATS if name in Image.OPEN]
+
+    Image.preinit()  # the common formats; loading the others takes longer than reading a photo
+    try:
+        image = Image.open(path, formats=known())
+    except Image.DecompressionBombError as error:
+        try:
+            image = JpegImagePlugin.JpegImageFile(path)
+        except SyntaxError:  # not a JPEG file
+            raise error from None
+        size = image.size
+        if "progressive" in image.info or size[0] * size[1] > _LARGEST:  # decoding would take too much memory
+            image.close()
+            raise
+        image.draft(image.mode, (size[0] // 8, size[1] // 8))
+        return image, size
+    except UnidentifiedImageError:
+        Image.init()
+        with Path(path).open("rb") as file:
+            start = file.read(12)
+        if start[4:8] == b"ftyp" and start[8:] in _HEIF_BRANDS:
+            _extra("pi_heif", path, "HEIC").register_heif_opener()
+        image = Image.open(path, formats=known())
+    return image, image.size
+
+
+def _extra(module: str, path: str | Path, kind: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise UnreadableImage(path, f'{kind} needs: pip install "unseen[photos]"') from error
+
+
+def _open_raw(path: str | Path) -> tuple[Image.Image, tuple[int, int], str | None]:
+    """Preview in a RAW file, or the picture at half its size; the size of the whole, as the image lies; date."""
+    from PIL import Image
+
+    rawpy = _extra("rawpy", path, "RAW")
+    with rawpy.imread(os.fspath(path)) as raw:
+        width, height, flip = raw.sizes.width, raw.sizes.height, raw.sizes.flip
+        turned = (height, width) if flip in (5, 6) else (width, height)
+        date = raw.other.timestamp
+        taken = date.strftime(_DATE) if date is not None and date.year > 1970 else None  # 1970: no date
+        with suppress(rawpy.LibRawError, NotImplementedError):
+            thumb = raw.extract_thumb()
+            is_jpeg = thumb.format == rawpy.ThumbFormat.JPEG
+            image = Image.open(BytesIO(thumb.data)) if is_jpeg else Image.fromarray(thumb.data)
+            if min(image.size) >= _SMALLEST_PREVIEW:
+                if _ORIENTATION in image.getexif():
+                    return image, (width, height), taken
+                how = {3: "ROTATE_180", 5: "ROTATE_90", 6: "ROTATE_270"}.get(flip)
+                image = image.transpose(Image.Transpose[how]) if how else image
+                return image, turned, taken
+        return Image.fromarray(raw.postprocess(half_size=True, use_camera_wb=True)), turned, taken
+
+
+def _reduce(image: Image.Image, shorter: int | None) -> None:
+    """Let the decoder of a JPEG file shrink it."""
+    if shorter is not None and min(image.size) > shorter:
+        scale = shorter / min(image.size)
+        image.draft(image.mode, (ceil(image.width * scale), ceil(image.height * scale)))
+
+
+def _decode_truncated(path: str | Path, shorter: int | None) -> tuple[Image.Image, str]:
+    """JPEG file that ends too early, and what is missing."""
+    from PIL import Image
+
+    content = Path(path).read_bytes()
+    # Closed by an end marker; where the head of a scan is cut off, before its tables, or before the scan itself.
+    for end in (len(content), content.rfind(b"\xff\xc4"), content.rfind(b"\xff\xda")):
+        image = Image.open(BytesIO(content[:end] + b"\xff\xd9"), formats=["JPEG"])
+        _reduce(image, shorter)
+        with suppress(OSError):
+            image.load()
+            break
+    pixels = np.asarray(image)
+    differ = np.flatnonzero((pixels != pixels[-1, -1]).reshape(len(pixels), -1).any(axis=1))
+    missing = 1.0 - (int(differ[-1]) + 1 if len(differ) else 0) / len(pixels)
+    if missing > _MOST_MISSING:
+        raise UnreadableImage(path, "the file is truncated: almost nothing is left")
+    part = f"the lower {missing:.0%} of the photo is missing" if missing >= 0.005 else "detail is missing"
+    return image, f"the file is truncated: {part}"
+
+
+def _taken(exif: Any) -> str | None:
+    """Date and time of a photo, from its EXIF data."""
+    text = str(exif.get_ifd(_EXIF_IFD).get(_DATE_ORIGINAL) or exif.get(_DATE_CHANGED) or "")
+    try:
+        return datetime.strptime(text[:19].strip(), "%Y:%m:%d %H:%M:%S").strftime(_DATE)
+    except ValueError:  # "0000:00:00 00:00:00" in cameras whose clock was never set
+        return None
+
+
+def _from_lab(image: Image.Image) -> Image.Image:
+    from PIL import ImageCms
+
+    profiles = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
+    converted = ImageCms.applyTransform(image, ImageCms.buildTransform(*profiles, "LAB", "RGB"))
+    assert converted is not None
+    return converted
 
 
 def _with_8_bits(image: Image.Image, path: str | Path) -> Image.Image:
@@ -223,7 +362,9 @@ def _reason(error: Exception) -> str:
     from PIL.Image import MAX_IMAGE_PIXELS, DecompressionBombError
 
     if isinstance(error, DecompressionBombError):
-        return f"it has more than {2 * (MAX_IMAGE_PIXELS or 0):,} pixels: refused as a decompression bomb"
+        most = 2 * (MAX_IMAGE_PIXELS or 0) // 10**6
+        limits = f"more than {most:,} million pixels (a JPEG file that is not progressive: {_LARGEST // 10**6:,})"
+        return f"it has {limits}: refused as a decompression bomb"
     if isinstance(error, UnidentifiedImageError):
         return "it is not an image, or its format is unknown"
     if isinstance(error, OSError) and error.strerror:

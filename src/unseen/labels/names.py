@@ -21,9 +21,13 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from itertools import product
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
-__all__ = ["VOC_WORDS", "Resolution", "as_phrase", "everyday_labels", "label_key", "merge_names"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["VOC_WORDS", "Resolution", "Vocabulary", "as_phrase", "everyday_labels", "label_key", "merge_names"]
 
 # Data set names that are not words, with their meaning.
 _GLUED = """
@@ -115,6 +119,118 @@ def everyday_labels() -> tuple[str, ...]:
     """Names of things, animals, people, food and places that are often seen in photos."""
     text = files("unseen.labels").joinpath("data/everyday.txt").read_text(encoding="utf-8")
     return tuple(line for line in text.splitlines() if line and not line.startswith("#"))
+
+
+class VocabularyTag(NamedTuple):
+    """A tag, the more general ones above it, all words that mean it, and words for what is not meant."""
+
+    name: str
+    parents: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    exclusions: tuple[str, ...] = ()
+
+
+class Vocabulary(NamedTuple):
+    """Tags with synonyms, parents and exclusions.
+
+    In a file, one tag per line::
+
+        animal > cat: kitten, tabby cat, !toy cat
+        animal > dog
+        boat: ship, sailing boat
+        @everyday
+        !weapon
+
+    A line is a tag; after ``>`` follows a more special one, after ``:`` words that mean the same, and after ``!``
+    words for what is not meant. ``@everyday`` stands for `everyday_labels`, a line that begins with ``!`` removes
+    a word from the whole vocabulary, and ``#`` begins a comment.
+
+    A tag has the largest probability of its words, times 1 - p of each exclusion; a tag above others that has a
+    line of its own at least theirs.
+    """
+
+    tags: tuple[VocabularyTag, ...]
+
+    @classmethod
+    def of(cls, words: Iterable[str]) -> Vocabulary:
+        """Words as tags, without synonyms."""
+        return cls(tuple(VocabularyTag(word, (), (word,)) for word in merge_names(words)[0]))
+
+    @classmethod
+    def read(cls, path: str | Path) -> Vocabulary:
+        """Vocabulary of a UTF-8 file; an error names the line."""
+        try:
+            lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"vocabulary: {str(path)!r} is not UTF-8 text ({error}).") from None
+        return cls.parse(lines, str(path))
+
+    @classmethod
+    def parse(cls, lines: Iterable[str], source: str = "vocabulary") -> Vocabulary:
+        """Vocabulary of lines of text."""
+        found: dict[str, tuple[int, VocabularyTag]] = {}
+        removed: dict[str, int] = {}
+        everyday = False
+        for number, line in enumerate(lines, start=1):
+            text = " ".join(line.partition("#")[0].split())
+            if text.startswith("!"):
+                removed[label_key(text[1:].strip())] = number
+            elif text.startswith("@"):
+                if text != "@everyday":
+                    raise ValueError(f"{source}, line {number}: {text!r} is unknown. Write @everyday.")
+                everyday = True
+            elif text:
+                head, _, tail = text.partition(":")
+                *parents, name = (part.strip() for part in head.split(">"))
+                others = [part.strip() for part in tail.split(",") if part.strip()]
+                if not name or not all(parents) or "!" in (others or [""]):
+                    raise ValueError(f"{source}, line {number}: a name is missing in {text!r}.")
+                words = (name, *(word for word in others if not word.startswith("!")))
+                exclusions = tuple(word[1:].strip() for word in others if word.startswith("!"))
+                tag = VocabularyTag(name, tuple(parents), words, exclusions)
+                first, _ = found.setdefault(label_key(name), (number, tag))
+                if first != number:
+                    raise ValueError(f"{source}, line {number}: {name!r} is on line {first} already. Keep one.")
+        if everyday:
+            for word in everyday_labels():
+                found.setdefault(label_key(word), (0, VocabularyTag(word, (), (word,))))
+        tags = [
+            tag._replace(words=tuple(word for word in tag.words if label_key(word) not in removed))
+            for key, (_, tag) in found.items()
+            if key not in removed
+        ]
+        if not tags:
+            raise ValueError(f"{source}: there is no tag in it. Write one per line, such as animal > cat: kitten.")
+        return cls(tuple(tags))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All words that need a score, each once."""
+        return merge_names(word for tag in self.tags for word in (*tag.words, *tag.exclusions))[0]
+
+    def combine(self, scores: NDArray[Any], p: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """Scores and probabilities of the tags from those of `words`, one row per photo."""
+        column = {label_key(word): i for i, word in enumerate(self.words)}
+        own = [[column[label_key(word)] for word in tag.words] for tag in self.tags]
+        not_meant = [[column[label_key(word)] for word in tag.exclusions] for tag in self.tags]
+        if p is None and any(not_meant):
+            raise ValueError("vocabulary: this model gives no probabilities, which exclusions need. Remove them.")
+        place = {label_key(tag.name): i for i, tag in enumerate(self.tags)}
+        above_below = ((label_key(parent), i) for i, tag in enumerate(self.tags) for parent in tag.parents)
+        pairs = [(place[key], i) for key, i in above_below if key in place]
+
+        def with_those_below(values: NDArray[Any]) -> NDArray[Any]:
+            found = values.copy()
+            for above, below in pairs:
+                found[:, above] = np.maximum(found[:, above], values[:, below])
+            return found
+
+        of_tags = np.column_stack([scores[:, places].max(axis=1) for places in own])
+        if p is None:
+            return with_those_below(of_tags), None
+        both = zip(own, not_meant, strict=True)
+        likely = [p[:, places].max(axis=1) * np.prod(1.0 - p[:, others], axis=1) for places, others in both]
+        return with_those_below(of_tags), with_those_below(np.column_stack(likely))
 
 
 def candidate_words(name: str) -> set[str]:

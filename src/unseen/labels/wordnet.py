@@ -104,17 +104,18 @@ def open_wordnet(source: Any = None) -> Any:
     """Open WordNet with NLTK's reader.
 
     `source` is a folder with `index.noun` and `data.noun` (WordNet's own dict folder, whose nouns are
-    read), or a reader, returned unchanged. By default NLTK's corpus is opened, or else ``$WNSEARCHDIR`` or
+    read), or a reader, returned unchanged. By default it is ``$WNSEARCHDIR``, or else NLTK's corpus or
     Debian's folder.
     """
     if source is not None and not isinstance(source, str | os.PathLike):
         return source
     corpora = import_extra("nltk.corpus", "wordnet")
-    if source is None:
+    source = source or os.environ.get("WNSEARCHDIR")
+    if not source:
         with suppress(LookupError):
             corpora.wordnet.ensure_loaded()
             return corpora.wordnet
-    folder = Path(source or os.environ.get("WNSEARCHDIR") or "/usr/share/wordnet").expanduser()
+    folder = Path(source or "/usr/share/wordnet").expanduser()
     if not (folder / "data.noun").is_file() or not (folder / "index.noun").is_file():
         raise FileNotFoundError(
             f"wordnet: there is no WordNet in {str(folder)!r}. Install one (`apt-get install wordnet-base` on "

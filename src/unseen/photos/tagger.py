@@ -15,30 +15,106 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unseen import model_file
-from unseen.base import Tag, ZeroShotTagger
-from unseen.explanation import Explanation
+from unseen.base import MAYBE, SURE, Tag, ZeroShotTagger, best_tags
+from unseen.explanation import Explanation, settle
 from unseen.hub import PAIRS, find_pair
 from unseen.images.backbones import Backbone, open_backbone
 from unseen.images.features import describe_each, open_features
+from unseen.images.imagenet import are_kinds
 from unseen.images.reading import find_images, read_image
 from unseen.labels.encoders import split_prompt, with_absolute_path
+from unseen.labels.knowable import Doubt, doubts
 from unseen.labels.names import everyday_labels, label_key, merge_names
 from unseen.labels.space import LabelSpace
 from unseen.templates import data_uri
-from unseen.validation import check_choice, check_count, check_names, listed
+from unseen.validation import Matrix, check_choice, check_count, check_names, check_number, listed
 
-__all__ = ["PhotoTagger", "PhotoTags"]
+__all__ = ["MAYBE", "SURE", "PhotoTagger", "PhotoTags", "Query"]
 
 _PROBED = 20  # labels whose vectors are compared with those of the fit
-_AT_ONCE = 32  # photos scored together: label-only computations are shared
+_AT_ONCE = 32  # photos scored together
+
+Words = str | Sequence[str] | Mapping[str, Any]
 
 
 class PhotoTags(NamedTuple):
-    """The best labels of a photo; ``problem`` explains why there are none."""
+    """The tags of a photo, the best first; ``problem`` explains why there are none.
+
+    ``guess`` is the best word of a photo on which no word is probable enough.
+    """
 
     path: str
     tags: tuple[Tag, ...]
     problem: str | None = None
+    guess: Tag | None = None
+
+
+class Query:
+    """Words to score photos for: what depends on the words alone is computed once. See `PhotoTagger.query`.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The words, one column each.
+    doubts : dict of str to Doubt
+        Words that the model cannot know. Negations are not among the names.
+    gives_p : bool
+        Whether there are probabilities.
+    needs_classes : bool
+        Whether `columns` needs the logits of the backbone's classes.
+    """
+
+    def __init__(
+        self, model: PhotoTagger, vectors: Mapping[str, Any], doubts: Mapping[str, Doubt] | None = None
+    ) -> None:
+        self.model, self.doubts = model, dict(doubts or {})
+        negated = {name for name, doubt in self.doubts.items() if doubt.kind == "negation"}
+        if vectors and negated.issuperset(vectors):
+            raise ValueError("words: only negations were given. Ask for the things themselves.")
+        tagger = model.tagger
+        scored = {name: vectors[name] for name in vectors if name not in negated}
+        self.names, self.raw_vectors = tagger._resolve(scored)
+        self.vectors = tagger._embed(self.raw_vectors, "words", self.names)
+        self.gives_p = hasattr(tagger, "predict_proba")
+        self.needs_classes = tagger.n_features_in_ != model.backbone.n_features
+        self._scorer = tagger._scorer(self.vectors)
+        self._place = {name: column for column, name in enumerate(self.names)}
+
+    def columns(self, features: NDArray[Any], classes: NDArray[Any] | None) -> tuple[Matrix, Matrix | None]:
+        """Scores and probabilities (None if there are none) of photos, one row each and one column per word."""
+        return self.score(self.model.columns(features, classes))
+
+    def score(self, X: NDArray[Any]) -> tuple[Matrix, Matrix | None]:
+        """The same for the columns that the tagger was fitted on."""
+        return self._scorer(self.model.tagger._check_images(X))
+
+    def tags(self, X: NDArray[Any], top: int | None, min_p: float) -> Iterator[tuple[tuple[Tag, ...], Tag | None]]:
+        """Tags of photos, given by their columns, as in `PhotoTagger.tag`; the best word if there are none."""
+        scores, p = self.score(X)
+        if p is None or min_p == 0.0:
+            yield from ((tuple(tags), None) for tags in best_tags(self.names, scores, p, top))
+            return
+        n_likely = (p >= min_p).sum(axis=1)
+        found = best_tags(self.names, scores, p, max(1, n_likely.max()))
+        likely = [tags[:n] for tags, n in zip(found, n_likely, strict=True)]
+        words = sorted({self._place[tag.name] for tags in likely if len(tags) > 1 for tag in tags})
+        for row, tags in enumerate(likely):
+            shown = self._settled(X[row : row + 1], tags, words) if len(tags) > 1 else tags
+            yield tuple(shown[:top]), None if tags else found[row][0]
+
+    def _settled(self, x: NDArray[Any], tags: list[Tag], words: list[int]) -> list[Tag]:
+        """Tags of a photo without those that a better one explains; parts are computed for all ``words``."""
+        tagger, names = self.model.tagger, [tag.name for tag in tags]
+        annotated = set(map(label_key, tagger.label_names_[: tagger.n_seen_]))
+        is_annotated = [label_key(name) in annotated for name in names]
+        if all(is_annotated):
+            return tags
+        try:
+            _, values = tagger._part_table(x, self.vectors[words])
+        except ValueError:  # its scores have no parts
+            return tags
+        rows = np.searchsorted(words, [self._place[name] for name in names])
+        return [tags[c] for c in settle(values[rows], is_annotated, lambda i, j: _are_kinds(names[i], names[j]))]
 
 
 class PhotoTagger:
@@ -149,8 +225,10 @@ class PhotoTagger:
     def tag(
         self,
         photos: str | Path | Iterable[str | Path],
-        words: str | Sequence[str] | Mapping[str, Any] = "everyday",
-        top: int = 5,
+        words: Words | Query = "everyday",
+        top: int | None = 5,
+        *,
+        min_p: float = 0.0,
     ) -> Iterator[PhotoTags]:
         """Find the best words for photos, one photo at a time.
 
@@ -158,11 +236,14 @@ class PhotoTagger:
         ----------
         photos : path or iterable of paths
             Image files, folders or lists of them; see `unseen.images.reading.find_images`.
-        words : "everyday", sequence of str, or mapping of names to vectors, default="everyday"
+        words : "everyday", sequence of str, mapping of names to vectors, or Query, default="everyday"
             Candidates: the labels of the model with `everyday_labels`, or any words that the source of
-            vectors knows (a text encoder accepts any text, even non-words).
-        top : int, default=5
-            Number of tags per photo, the best first.
+            vectors knows (a text encoder accepts any text, even non-words). See `query`.
+        top : int or None, default=5
+            Number of tags per photo at most, the best first; by probability, if the model has them.
+        min_p : float, default=0.0
+            If above 0, only tags with at least this probability, such as `SURE` or `MAYBE`, and without those that
+            a better tag of the photo explains: see `unseen.explanation.settle`.
 
         Yields
         ------
@@ -170,7 +251,13 @@ class PhotoTagger:
             In the order given, folders that cannot be read first. A file that cannot be read has no tags, and
             the reason as its ``problem``.
         """
-        top, asked, found = check_count(top, "top"), self.label_vectors(words), find_images(photos)
+        top = None if top is None else check_count(top, "top")
+        min_p = check_number(min_p, "min_p", high=1.0)
+        query, found = words if isinstance(words, Query) else self.query(words), find_images(photos)
+        if query.model is not self:
+            raise ValueError("words: a query of another model was given. Pass the words, or a query of this one.")
+        if min_p > 0.0 and not query.gives_p:
+            raise ValueError("min_p: this model gives scores, not probabilities. Leave it out.")
 
         def results() -> Iterator[PhotoTags]:
             for path, reason in found.problems:
@@ -178,11 +265,28 @@ class PhotoTagger:
             described = describe_each(found.paths, self.backbone)
             while block := list(islice(described, _AT_ONCE)):
                 rows = [self.columns(*outputs) for _, outputs, _ in block if outputs is not None]
-                tags = iter(self.tagger.tag(np.vstack(rows), asked, top) if rows else ())
+                tags = iter(query.tags(np.vstack(rows), top, min_p) if rows else ())
                 for path, outputs, problem in block:
-                    yield PhotoTags(path, () if outputs is None else tuple(next(tags)), problem)
+                    shown, guess = ((), None) if outputs is None else next(tags)
+                    yield PhotoTags(path, shown, problem, guess)
 
         return results()  # arguments are checked at once, photos are read block by block
+
+    def query(self, words: Words = "everyday") -> Query:
+        """Prepare words to score photos for, and find those that the model cannot know.
+
+        Parameters
+        ----------
+        words : "everyday", sequence of str, or mapping of names to vectors, default="everyday"
+            As in `tag`. Negations such as "no bus", whose vectors are much like that of "bus", are not scored;
+            everyday words are not in doubt. See `unseen.labels.knowable`.
+        """
+        asked = self.label_vectors(words)
+        if isinstance(words, str):
+            return Query(self, asked)
+        self.tagger._embed(self.tagger._resolve(asked)[1], "words")  # their length
+        known = dict(zip(self.tagger.label_names_, self.tagger.label_vectors_, strict=True))
+        return Query(self, asked, doubts(asked, known, None if isinstance(words, Mapping) else self.vectors))
 
     def explain(self, photo: str | Path, word: str, by: str = "labels") -> Explanation:
         """Split the score of a photo for a word into exact parts.
@@ -220,7 +324,7 @@ class PhotoTagger:
         ]
         return Explanation.of(why.label, why.score, parts)
 
-    def label_vectors(self, words: str | Sequence[str] | Mapping[str, Any] = "everyday") -> dict[str, Any]:
+    def label_vectors(self, words: Words = "everyday") -> dict[str, Any]:
         """Vectors of words, as in `tag`: those of `fit` for the labels of the model, else those of the source.
 
         Different spellings of one word are merged, with a warning.
@@ -260,6 +364,24 @@ class PhotoTagger:
         if now.shape != fitted.shape or np.linalg.norm(now - fitted) > 1e-3 * np.linalg.norm(fitted):
             raise ValueError(f"model: {self.vectors!r} gives different vectors than at fit time. Fit it again.")
         return dict(zip(space.names[len(probed) :], space.vectors[len(probed) :], strict=True))
+
+
+def _are_kinds(one: str, other: str) -> bool:
+    """Whether one of two names is a kind of the other: "cat" and "animal", "rocking chair" and "chair"."""
+    keys = label_key(one), label_key(other)
+    return keys[0].endswith(f" {keys[1]}") or keys[1].endswith(f" {keys[0]}") or are_kinds(*keys)
+
+
+def card_rows(tags: Iterable[Tag], doubts: Mapping[str, Doubt] | None = None) -> list[tuple[Any, ...]]:
+    """Tags as rows of a page: name, p or score, width of the bar (0 for none), tone, and kind of doubt."""
+    tags = list(tags)
+    largest, rows = max([1.0, *(tag.score for tag in tags)]), []
+    for name, score, p in tags:
+        tone = ("sure" if score > 0 else "muted") if p is None else "sure" if p >= SURE else "maybe" if p >= MAYBE else "muted"
+        value, width = (f"{score:+.2f}", score / largest) if p is None else (f"{100 * p:.0f} %", p)
+        doubt = doubts[name].kind if doubts and name in doubts else ""
+        rows.append((name, value, 0.0 if tone == "muted" else width, tone, doubt))
+    return rows
 
 
 def thumbnail(path: str | Path, size: int = 480) -> str:

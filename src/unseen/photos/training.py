@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.base import ZeroShotTagger
+from unseen.base import SURE, ZeroShotTagger
 from unseen.datasets import read_annotations
 from unseen.datasets.annotations import Annotations
 from unseen.ensembles import Adapted, Combination
-from unseen.ensembles.adapted import SURE
 from unseen.evaluation.search import SearchResult, class_holdout_search
 from unseen.images.backbones import Backbone, open_backbone
 from unseen.images.features import FeatureSet, open_features

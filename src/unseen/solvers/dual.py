@@ -10,6 +10,8 @@ the mean over the labels of a side as its loss, in place of the maximum, each is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -26,11 +28,12 @@ from unseen.solvers.sweep_kernels import RowProblems, SharedWork, abort, sweep_c
 from unseen.validation import Matrix
 
 FIRST_SLOTS = 16
+FEW_COLUMNS = 64  # labels: up to this many, X'Psi is computed once for each Psi, and everything else from it
 MAX_EPOCHS = 1000
 FIRST_FINISH = 10  # epochs before a second-order finish is considered
 MAX_FREE = 1500  # duals of a finish: beyond this, a dense system costs more than the passes it saves
 ROW_COST = 3e4  # flops that take as long as a visit of a row, without its products
-FINISH_COST = 1.0  # flops of a finish by the cube of its duals
+FINISH_COST = 0.3  # flops of a finish by the cube of its duals
 MAX_ROUNDS = 10  # of a finish: each adds the duals that its last solution violates
 FIRST_ROW_TOL = 1e-2  # row tolerance in the first pass; later a tenth of the mean share of the gap
 CHECK_EVERY = 10  # epochs between exact gaps while the running estimate is above the tolerance
@@ -109,7 +112,10 @@ class TrainingImages:
 
 
 class SparseDuals:
-    """The rows of Psi, with few non-zero entries: ``count[i]`` pairs (label, value) for image ``i``."""
+    """The rows of Psi, with few non-zero entries: ``count[i]`` pairs (label, value) for image ``i``.
+
+    ``gathered`` is ``X'Psi`` if it is known; who changes Psi sets it to None.
+    """
 
     def __init__(self, n_images: int, n_labels: int) -> None:
         slots = min(FIRST_SLOTS, n_labels)
@@ -117,6 +123,7 @@ class SparseDuals:
         self.index = np.zeros((n_images, slots), dtype=np.int32)
         self.value = np.zeros((n_images, slots))
         self.count = np.zeros(n_images, dtype=np.int32)
+        self.gathered: Matrix | None = None
 
     def double_slots(self) -> None:
         """Double the number of pairs that an image can have."""
@@ -136,7 +143,7 @@ class SparseDuals:
         counts = np.diff(psi.indptr)
         while counts.max(initial=0) > self.index.shape[1]:
             self.double_slots()
-        self.count[:] = counts
+        self.count[:], self.gathered = counts, None
         filled = self._filled()
         self.index[filled], self.value[filled] = psi.indices, psi.data
 
@@ -180,8 +187,16 @@ class DualProblem(ABC):
         """Psi as a CSR matrix of shape (n_images, n_labels)."""
 
     @abstractmethod
+    def snapshot(self) -> Callable[[], None]:
+        """Return a function that brings the present Psi back."""
+
+    @abstractmethod
     def replace(self, psi: sp.csr_array) -> None:
         """Start from the feasible part of this Psi, which may come from other targets or weights."""
+
+    def shorten(self, length: float) -> None:
+        """Multiply Psi by a number of at most 1."""
+        self.replace(self.tocsr() * length)
 
 
 class LocalDual(DualProblem):
@@ -197,14 +212,21 @@ class LocalDual(DualProblem):
         return solve_dual(self._images, kernel, *rest, tol=tol, max_epochs=max_epochs)
 
     def moments(self, C: Matrix | None = None) -> tuple[float, Matrix]:  # noqa: D102
-        psi = self._duals.tocsr()
-        return self._duals.total(), self._images.rows.gather(psi if C is None else psi @ C).T
+        return self._duals.total(), gather(self._images.rows, self._duals, C).T
 
     def tocsr(self) -> sp.csr_array:  # noqa: D102
         return self._duals.tocsr()
 
+    def snapshot(self) -> Callable[[], None]:  # noqa: D102
+        return partial(setattr, self, "_duals", deepcopy(self._duals))
+
     def replace(self, psi: sp.csr_array) -> None:  # noqa: D102
         self._duals.replace(self._images.within_caps(psi))
+
+    def shorten(self, length: float) -> None:  # noqa: D102
+        self._duals.value *= length
+        if self._duals.gathered is not None:
+            self._duals.gathered *= length
 
 
 def solve_dual(
@@ -301,9 +323,18 @@ def kernel_factor(K: Matrix) -> Matrix:
     return A * lengths[:, None]
 
 
+def gather(rows: Rows, duals: SparseDuals, C: Matrix | None = None) -> Matrix:
+    """``X'Psi``, or ``X'Psi C``."""
+    if duals.n_labels > FEW_COLUMNS:
+        return rows.gather(duals.tocsr() if C is None else duals.tocsr() @ C)
+    if duals.gathered is None:
+        duals.gathered = rows.gather(duals.tocsr().toarray())
+    return duals.gathered if C is None else duals.gathered @ C
+
+
 def primal_and_dual(rows: Rows, problems: RowProblems, duals: SparseDuals) -> tuple[float, float, Floats]:
     """Both objectives at ``V(Psi)``, and that V in the dtype of the images."""
-    V = rows.gather(duals.tocsr() @ problems.A) / problems.beta
+    V = gather(rows, duals, problems.A) / problems.beta
     regulariser = 0.5 * problems.beta * float(np.vdot(V, V))
     rounded = np.ascontiguousarray(V, dtype=rows.dtype)
     return loss(rows, problems, rounded) + regulariser, duals.total() - regulariser, rounded
@@ -344,6 +375,7 @@ class Ascent:
         n_threads = 1 if self._alone else self._n_threads
         self._alone = max(self._alone - 1, 0)
         before = self._dual(V) if n_threads > 1 else 0.0
+        self.duals.gathered = None
         estimate = gained = 0.0
         for order in self.rows.visits(rng):
             start = 0

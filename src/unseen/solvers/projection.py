@@ -17,17 +17,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from unseen.solvers import fantope
-from unseen.solvers.dual import MAX_EPOCHS, DualProblem, DualSolution, LabelKernel
+from unseen.solvers.dual import MAX_EPOCHS, DualProblem, LabelKernel
 from unseen.validation import Matrix
 
 Progress = Callable[[int, float, float], None]  # iteration, objective, lower bound
 
 LOOSEST_INNER_TOL = 0.05
-SERIOUS = 0.1  # share of the predicted decrease that makes a trial the new centre
-INNER_SHARE = 0.3  # accuracy of an evaluation, as a share of the predicted decrease
+SERIOUS = 0.03  # share of the predicted decrease that makes a trial the new centre
+ALONE = 0.999  # share of one Psi in the mixture of a trial: the model was a plane, so the step can be longer
+INNER_SHARE = 0.8  # accuracy of an evaluation, as a share of the predicted decrease
 LEAST_PREDICTED = 0.1  # share of the gap that a trial must promise, else the proximal weight is too high
 MAX_RELAXED = 8  # times that it is lowered for one trial
-STAY_COLD, STAY_WARM = 0.5, 2.0  # weight of a step away from the first centre: higher near the solution
+STAY_COLD, STAY_WARM = 0.5, 5.0  # weight of a step away from the first centre: higher near the solution
 
 
 @dataclass(frozen=True)
@@ -86,16 +87,15 @@ class _Oracle:
         self.n_epochs = 0
         self.lower_bound = -np.inf
         self.first: list[fantope.Point] = []  # Psi of the start
-        self._inner: DualSolution
         self._inner_scale = 1.0  # `scale` as a share of what the gaps of inner problems are relative to
 
     def __call__(self, P: Matrix, tol: float) -> tuple[float, fantope.Point]:
         """Return the objective at P, at most ``tol * scale`` above g(P), and the Psi found."""
         problem = self.problem
-        self._inner = self.duals.solve(problem.label_kernel(P), tol * self._inner_scale, self._max_epochs)
-        self.n_epochs += self._inner.n_epochs
-        objective = self._inner.primal + float(np.vdot(P, problem.B))
-        self._inner_scale = self.scale(objective) / max(self._inner.primal, self.duals.least_scale)
+        inner = self.duals.solve(problem.label_kernel(P), tol * self._inner_scale, self._max_epochs)
+        self.n_epochs += inner.n_epochs
+        objective = inner.primal + float(np.vdot(P, problem.B))
+        self._inner_scale = self.scale(P, objective) / max(inner.primal, self.duals.least_scale)
         point = problem.point(self.duals)
         self.raise_bound(point.plane(problem.B))
         return objective, point
@@ -122,21 +122,21 @@ class _Oracle:
         height, S = point.plane(self.problem.B)
         energy = 2.0 * (point.gain - height + float(np.vdot(S + self.problem.B, P)))
         length = min(1.0, point.gain / energy if energy > 0.0 else 1.0)
-        self.duals.replace(start.psi * length)
+        self.duals.shorten(length)
         self.first = [fantope.Point(length * point.gain, length * point.R)]
         return P
 
-    def scale(self, objective: float) -> float:
+    def scale(self, P: Matrix, objective: float) -> float:
         """Scale of relative gaps: the objective, unless the regulariser of P or separable data distort it."""
-        data = self._inner.primal  # losses and beta/2 |V|^2
+        data = objective - float(np.vdot(P, self.problem.B))  # losses and beta/2 |V|^2
         return max(min(abs(objective), data), 0.1 * data, self.duals.least_scale)
 
-    def relative_gap(self, objective: float) -> float:
-        """Gap between an objective (of the last P or an earlier one) and the lower bound."""
-        return max(objective - self.lower_bound, 0.0) / self.scale(objective)
+    def relative_gap(self, P: Matrix, objective: float) -> float:
+        """Gap between the objective at P and the lower bound."""
+        return max(objective - self.lower_bound, 0.0) / self.scale(P, objective)
 
     def fit(self, P: Matrix, objective: float, trace: list[float], n_iter: int) -> ProjectionFit:
-        gap = self.relative_gap(objective)
+        gap = self.relative_gap(P, objective)
         return ProjectionFit(P, self.duals, objective, self.lower_bound, trace, gap, n_iter, self.n_epochs)
 
 
@@ -156,9 +156,9 @@ def solve_convex(
     the centre never rises; with the Psi of inexact inner solves every plane is still a true one.
     """
     oracle = _Oracle(problem, duals)
-    centre = oracle.begin(start)
-    inner_tol = LOOSEST_INNER_TOL if start is None else min(LOOSEST_INNER_TOL, 0.5 * tol)
+    centre, inner_tol = oracle.begin(start), LOOSEST_INNER_TOL
     objective, point = oracle(centre, inner_tol)
+    restore = duals.snapshot()
     stay = STAY_COLD if start is None else STAY_WARM
     weight = stay * float(np.linalg.norm(point.plane(problem.B)[1])) / np.sqrt(problem.rank) or 1.0
     bundle, failures = fantope.Bundle(problem.B, problem.rank, problem.null), 0
@@ -166,22 +166,24 @@ def solve_convex(
         bundle.add(known)
     trace = [objective]
     n_iter = 1
-    while oracle.relative_gap(objective) > 0.9 * tol and n_iter < max_iter:
-        n_iter += 1
+    while oracle.relative_gap(centre, objective) > tol and n_iter < max_iter:
         for _ in range(MAX_RELAXED):
             trial, model = bundle.proximal_step(centre, weight)
             oracle.raise_bound(bundle.plane())
             if objective - model >= LEAST_PREDICTED * (objective - oracle.lower_bound):
                 break
             weight /= 4.0
+        if oracle.relative_gap(centre, objective) <= tol:
+            break
+        n_iter += 1
         predicted = max(objective - model, 0.0)
-        gap = min(oracle.relative_gap(objective), predicted / oracle.scale(objective))
+        gap = min(oracle.relative_gap(centre, objective), predicted / oracle.scale(centre, objective))
         inner_tol = min(inner_tol, max(INNER_SHARE * gap, 0.01 * tol))
         trial_objective, point = oracle(trial, inner_tol)
         gained = objective - trial_objective
         if gained > SERIOUS * predicted:
-            centre, objective, failures = trial, trial_objective, 0
-            if gained > 0.5 * predicted:
+            centre, objective, failures, restore = trial, trial_objective, 0, duals.snapshot()
+            if gained > 0.5 * predicted or bundle.mix.max() > ALONE:
                 weight /= 2.0
         else:
             failures += 1
@@ -191,14 +193,7 @@ def solve_convex(
         trace.append(objective)
         if progress is not None:
             progress(n_iter, objective, oracle.lower_bound)
-    if failures > 0:
-        # The duals belong to the last trial: re-solve at the centre, at least as accurately as before.
-        for closer_tol in (min(inner_tol, 0.1 * tol), *(share * tol for share in (1e-2, 1e-3, 1e-4, 1e-6))):
-            final, _ = oracle(centre, closer_tol)
-            if final <= objective:
-                break
-        objective = final
-        trace.append(objective)
+    restore()  # the duals may belong to a trial that failed
     return oracle.fit(centre, objective, trace, n_iter)
 
 
@@ -234,7 +229,7 @@ def solve_alternating(
         trace.append(objective)
         if progress is not None:
             progress(len(trace), objective, oracle.lower_bound)
-        if oracle.relative_gap(objective) <= tol:
+        if oracle.relative_gap(P, objective) <= tol:
             break
     return oracle.fit(P, objective, trace, len(trace))
 

@@ -20,6 +20,7 @@ from unseen.validation import Matrix
 Floats = NDArray[np.floating[Any]]
 Result = TypeVar("Result")
 
+SAFE = 1e20  # squared lengths below this, and above its inverse, are exact in both dtypes
 CHUNK = 4096  # rows read at a time: bounds the memory that a memory-mapped X takes
 
 
@@ -55,6 +56,11 @@ def row_scale(X: Any, normalize: bool) -> Matrix:
     scale = np.ones(X.shape[0])
     most = 1e30 if X.dtype == np.float32 else 1e300
     for rows, part in read_chunks(X) if normalize else ():
+        if not sp.issparse(part):
+            squares = np.einsum("ij,ij->i", part, part)
+            if np.all((squares > 1.0 / SAFE) & (squares < SAFE)):  # as for almost every X
+                scale[rows] = 1.0 / np.sqrt(squares)
+                continue
         peak = abs(part).max(axis=1)
         peak = np.asarray(peak.toarray() if sp.issparse(part) else peak, dtype=np.float64).ravel()
         outside = (peak > most) | ((peak < 1.0 / most) & (peak > 0.0))

@@ -33,7 +33,7 @@ def marks(cell: Cell) -> tuple[Mark, ...]:
 
 def numeric_columns(rows: Sequence[Sequence[Cell]]) -> list[bool]:
     """Return for each column whether all cells are numbers, dashes or empty: such columns are aligned right."""
-    number = r"[+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?( ?%| s| ± \d+(\.\d+)?)?|-|"
+    number = r"[+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?( ?%| s| ± \d+(\.\d+)?| \([+-]\d+(\.\d+)?\))?|-|"
     texts = [[" ".join(mark.text for mark in marks(cell)) for cell in row] for row in rows]
     return [all(re.fullmatch(number, text) for text in column) for column in zip(*texts, strict=True)]
 

@@ -1,0 +1,245 @@
+"""`unseen index`, `search` and `duplicates`: a library of photos that is described once and searched often."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+import tempfile
+import time
+import webbrowser
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from typer import Argument, Option
+
+from unseen.cli.labels import read_words
+from unseen.cli.terminal import (
+    check_output,
+    one_line_errors,
+    open_console,
+    printable,
+    say,
+    show_progress,
+    write_page,
+)
+from unseen.files import csv_cell
+
+if TYPE_CHECKING:
+    from unseen.photos.index import IndexReport
+    from unseen.photos.library import Hit, PhotoLibrary
+    from unseen.photos.storage import Photo
+    from unseen.photos.tagger import PhotoTags
+
+_Library = Annotated[
+    Path | None,
+    Option("--library", "-L", help="Folder of the library; else UNSEEN_LIBRARY, or the user's data folder."),
+]
+_Words = Annotated[list[str], Option(help="A further word; repeatable.")]
+_Page = Annotated[Path | None, Option("--output", "-o", help="HTML page of thumbnails to write.")]
+_Open = Annotated[bool, Option("--open", help="Show the page in a browser.")]
+_NONE: list[str] = []
+
+
+def index(
+    folders: Annotated[
+        list[Path], Argument(help="Folders of photos; without any, all that the library has.")
+    ] = [],  # noqa: B006
+    library: _Library = None,
+    backbone: Annotated[str | None, Option(help="For a new library: network that describes photos.")] = None,
+    jobs: Annotated[int | None, Option(min=1, help="Threads; by default one per core.")] = None,
+    forget: Annotated[list[Path], Option(help="Drop the photos of a folder from the library; repeatable.")] = [],  # noqa: B006
+    verbose: Annotated[bool, Option("--verbose", help="Name every file that was skipped.")] = False,
+) -> None:
+    """Describe the photos of folders once, for `unseen search`; run it again to add what is new."""
+    with one_line_errors("index", "finished photos are in the library, run it again to resume"):
+        from unseen.photos.library import PhotoLibrary
+
+        started = time.monotonic()
+        opened = PhotoLibrary.open(library, create=bool(folders), backbone=backbone)
+        with show_progress() as reporter:
+            step = reporter.stage("comparing folders and describing photos")
+
+            def report(done: int, total: int, skipped: int) -> None:
+                step(done, total, f"{skipped:,} skipped" if skipped else "")
+
+            made = opened.index(folders, jobs=jobs, forget=forget, progress=report)
+        _print_index(made, opened, time.monotonic() - started, verbose)
+
+
+def search(
+    word: Annotated[str | None, Argument(help="What the photos show, in any words.")] = None,
+    any_of: Annotated[list[str], Option("--or", help="Or this; repeatable.")] = _NONE,
+    all_of: Annotated[list[str], Option("--and", help="And this; repeatable.")] = _NONE,
+    none_of: Annotated[list[str], Option("--not", help="But not this; repeatable.")] = _NONE,
+    like: Annotated[Path | None, Option(help="A photo instead of words: those that look like it.")] = None,
+    since: Annotated[str | None, Option(help="First day: 2024, 2024-05 or 2024-05-01.")] = None,
+    until: Annotated[str | None, Option(help="Last day.")] = None,
+    folder: Annotated[Path | None, Option("--in", help="Only photos in this folder.")] = None,
+    min_p: Annotated[float, Option(min=0.0, max=1.0, help="Least probability.")] = 0.0,
+    top: Annotated[int, Option(min=0, help="Number of photos; 0 for all.")] = 20,
+    library: _Library = None,
+    model: Annotated[
+        str | None, Option("--model", "-m", help="A model from unseen fit; else the packaged one.")
+    ] = None,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object per line, one per photo.")] = False,
+    as_csv: Annotated[bool, Option("--csv", help="Print a CSV table.")] = False,
+    print0: Annotated[bool, Option("--print0", help="Print paths alone, each followed by a zero byte.")] = False,
+    output: _Page = None,
+    show: _Open = False,
+) -> None:
+    """Find photos of the library by words, or by a photo that they look like; the best first."""
+    with one_line_errors("search"):
+        if as_json + as_csv + print0 > 1:
+            raise ValueError("--json, --csv, --print0: choose one.")
+        check_output(output)
+        from unseen.photos.library import PhotoLibrary
+        from unseen.photos.tagger import PhotoTagger
+
+        opened = PhotoLibrary.open(library)
+        hits = opened.search(
+            word, any_of=any_of, all_of=all_of, none_of=none_of, like=like, since=since, until=until,
+            folder=folder, min_p=min_p, top=top or None, model=PhotoTagger.load(model),
+        )  # fmt: skip
+        if print0:
+            for hit in hits:
+                sys.stdout.buffer.write(os.fsencode(hit.photo.path) + b"\0")
+        elif as_csv:
+            table = csv.writer(sys.stdout, lineterminator="\n")
+            table.writerow(("path", "p", "score", "taken"))
+            table.writerows(
+                (csv_cell(printable(h.photo.path)), _number(h.p), f"{h.score:.6f}", h.photo.taken or "")
+                for h in hits
+            )
+        elif as_json:
+            for hit in hits:
+                typer.echo(json.dumps(_as_json(hit), ensure_ascii=False))
+        else:
+            _print_hits(hits)
+        sys.stdout.flush()
+        if output is not None or show:
+            more = [("or", any_of), ("and", all_of), ("not", none_of)]
+            words = [str(word), *(f"{join} {other}" for join, others in more for other in others)]
+            cards = [(hit.photo, _figures(hit)) for hit in hits]
+            title = " ".join(words) if like is None else f"Like {like.name}"
+            _show_page(opened, printable(title), [("", cards)], output, show)
+
+
+def duplicates(
+    library: _Library = None,
+    agreement: Annotated[float | None, Option(help="Least agreement, up to 1.4; 1.22 by default.")] = None,
+    as_json: Annotated[
+        bool, Option("--json", help="Print one JSON array of paths per line, one per group.")
+    ] = False,
+    output: _Page = None,
+    show: _Open = False,
+) -> None:
+    """Find photos of the library that are the same or nearly: scaled, saved again, a little cropped."""
+    with one_line_errors("duplicates"):
+        check_output(output)
+        from unseen.photos.library import PhotoLibrary
+
+        opened = PhotoLibrary.open(library)
+        with show_progress(Console(stderr=True)) as reporter:
+            groups = opened.duplicates(agreement, progress=reporter.stage("comparing photos"))
+        for number, group in enumerate(groups, start=1):
+            if as_json:
+                typer.echo(json.dumps([photo.path for photo in group]))
+                continue
+            say(f"{number}: {len(group)} photos", "bold")
+            for photo in group:
+                say(f"  {photo.width:>5} x {photo.height:<5} {photo.path}")
+        if not groups and not as_json:
+            say("No two photos are nearly the same.")
+        if output is not None or show:
+            cards = [(f"{len(group)} photos", [(photo, _size(photo)) for photo in group]) for group in groups]
+            _show_page(opened, "Duplicates", cards, output, show)
+
+
+def tags_of_library(library: Path | None, words: list[str], model: str | None, top: int) -> Iterator[PhotoTags]:
+    """Tags of all photos of a library, for `unseen tag -L`: words, or a file with a vocabulary."""
+    from unseen.labels.names import Vocabulary
+    from unseen.photos.library import PhotoLibrary
+    from unseen.photos.tagger import PhotoTagger
+
+    opened = PhotoLibrary.open(library)
+    if len(words) == 1 and Path(words[0]).is_file():
+        given: Any = Vocabulary.read(words[0])
+    else:
+        given = read_words(words, "--words") if words else "everyday"
+    return opened.tags(given, top, model=PhotoTagger.load(model))
+
+
+def _size(photo: Photo) -> str:
+    return f"{photo.width} x {photo.height}"
+
+
+def _print_index(made: IndexReport, library: PhotoLibrary, seconds: float, verbose: bool) -> None:
+    from unseen.validation import counted
+
+    say(f"{library.path}: {counted(made.n_photos, 'photo')}, {seconds:.1f} s.")
+    names = ("new", "changed", "moved", "deleted", "unchanged")
+    say("  " + ", ".join(f"{getattr(made, name):,} {name}" for name in names))
+    for reason, number in made.skipped().items():
+        say(f"  skipped: {counted(number, 'file')}: {reason}")
+    if made.others:
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in made.others.items())
+        say(f"  not photos: {kinds}")
+    for note in made.notes[: None if verbose else 5]:
+        say(f"  note: {note}")
+    if not verbose and len(made.notes) > 5:
+        say(f"  and {len(made.notes) - 5:,} more notes (--verbose)")
+    if verbose:
+        for path, reason in made.problems:
+            say(f"  {path}: {reason}")
+
+
+def _print_hits(hits: Sequence[Hit]) -> None:
+    console = open_console()
+    for hit in hits:
+        say(f"{_figures(hit)}  {hit.photo.path}", console=console)
+    if not hits:
+        say("No photo found.", "dim", console)
+
+
+def _figures(hit: Hit) -> str:
+    return f"{hit.score:+.3f}" if hit.p is None else f"{hit.p:.3f} ({hit.score:+.2f})"
+
+
+def _as_json(hit: Hit) -> dict[str, Any]:
+    p = {} if hit.p is None else {"p": round(hit.p, 6)}
+    known = {"width": hit.photo.width, "height": hit.photo.height, "taken": hit.photo.taken}
+    return {"path": hit.photo.path, **p, "score": round(hit.score, 6), **known}
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6f}"
+
+
+def _show_page(
+    library: PhotoLibrary,
+    title: str,
+    groups: Sequence[tuple[str, Sequence[tuple[Photo, str]]]],
+    output: Path | None,
+    show: bool,
+) -> None:
+    """Write a page of thumbnails, and perhaps open it."""
+    from unseen.templates import data_uri
+
+    def card(photo: Photo, text: str) -> tuple[str, str, str, str]:
+        path = Path(photo.path)
+        taken = f", {photo.taken}" if photo.taken else ""
+        jpeg = data_uri(library.thumbnail(photo) or b"")
+        return jpeg, printable(path.name), printable(f"{text}{taken}, {path.parent}"), path.as_uri()
+
+    cards = [(heading, [card(*one) for one in photos]) for heading, photos in groups]
+    n_photos = sum(len(photos) for _, photos in groups)
+    page = output or Path(tempfile.mkdtemp(prefix="unseen-")) / "search.html"
+    subtitle = f"{n_photos:,} photo{'s' * (n_photos != 1)} of {printable(str(library.path))}"
+    write_page(page, "search.html.j2", title=title, subtitle=subtitle, groups=cards)
+    if show:
+        webbrowser.open(page.absolute().as_uri())

@@ -1,0 +1,322 @@
+"""PhotoLibrary: photos described once, then searched and tagged with any words without reading them again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from unseen.images.backbones import DEFAULT, Backbone, open_backbone
+from unseen.images.features import FeatureSet
+from unseen.photos import storage
+from unseen.photos.storage import Photo, Snapshot
+from unseen.validation import check_choice, check_count, check_number
+
+if TYPE_CHECKING:
+    from unseen.photos.index import IndexReport
+    from unseen.photos.query import Expression
+    from unseen.photos.tagger import PhotoTagger, PhotoTags
+
+__all__ = ["Hit", "Photo", "PhotoLibrary"]
+
+_BLOCK = 512  # photos tagged at a time
+
+
+class Hit(NamedTuple):
+    """A photo found; ``p`` is its probability, None where the model gives only scores."""
+
+    photo: Photo
+    score: float
+    p: float | None
+
+
+class PhotoLibrary:
+    """Photos whose features, class scores, dates and thumbnails are known.
+
+    One process writes at a time (`index`), any number read: each call sees the library as it was when it began.
+
+    Examples
+    --------
+    ``unseen index ~/Pictures`` on the command line, then ``PhotoLibrary.open().search("boat")``; or all in Python:
+    ``PhotoLibrary.open("lib", create=True).index(["photos"])``.
+    """
+
+    def __init__(self, path: Path, settings: dict[str, Any]) -> None:
+        self.path, self.settings = path, settings
+        self._mapped: tuple[Any, list[Any]] = None, []  # the rows that were mapped last, by generation and number
+
+    def __repr__(self) -> str:
+        return f"<PhotoLibrary: {str(self.path)!r}, {self.settings['backbone']}>"
+
+    @classmethod
+    def open(
+        cls, path: str | Path | None = None, *, create: bool = False, backbone: Backbone | str | None = None
+    ) -> PhotoLibrary:
+        """Open a library.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            Its folder; by default that of the environment variable UNSEEN_LIBRARY, else ``library`` in the user's
+            data folder (on Linux ``~/.local/share/unseen``).
+        create : bool, default=False
+            Make a new one if there is none.
+        backbone : Backbone or str, optional
+            For a new library: the network that describes its photos, "efficientnet-lite0" by default.
+        """
+        folder = storage.default_library() if path is None else Path(path).expanduser().absolute()
+        with storage.sqlite_errors(folder):
+            if not (folder / storage.DATABASE).is_file():
+                if not create:
+                    raise FileNotFoundError(
+                        f"library: there is none in {str(folder)!r}. Make it: unseen index FOLDER -L LIBRARY."
+                    )
+                opened = backbone if isinstance(backbone, Backbone) else open_backbone(backbone or DEFAULT)
+                storage.create_library(folder, opened)
+            with closing(storage.connect(folder / storage.DATABASE)) as db:
+                (version,) = db.execute("PRAGMA user_version").fetchone()
+                if version != storage.FORMAT:
+                    newer = "a newer" if version > storage.FORMAT else "another"
+                    raise ValueError(
+                        f"library: {str(folder)!r} has format {version}, of {newer} version of unseen; this one "
+                        f"reads {storage.FORMAT}. Install that version, or choose another folder."
+                    )
+                settings = dict(db.execute("SELECT key, value FROM settings"))
+        name = backbone.name if isinstance(backbone, Backbone) else backbone
+        if name is not None and name != settings["backbone"]:
+            raise ValueError(
+                f"backbone: {name!r} was given, but the photos in {str(folder)!r} are described by "
+                f"{settings['backbone']!r}. Choose another folder for the library, or leave it out."
+            )
+        return cls(folder, settings)
+
+    def index(self, folders: Iterable[str | Path] = (), **options: Any) -> IndexReport:
+        """Add the photos of folders, or bring the library up to date; see `unseen.photos.index.index_folders`."""
+        from unseen.photos.index import index_folders
+
+        with storage.sqlite_errors(self.path):
+            return index_folders(self, folders, **options)
+
+    def photos(self) -> Iterator[Photo]:
+        """All photos, folder by folder and in the order of their paths."""
+        with self.snapshot() as now:
+            for _, photo in now.photos():
+                yield photo
+
+    def __len__(self) -> int:
+        with self.snapshot() as now:
+            return int(now.db.execute("SELECT count(*) FROM files WHERE image IS NOT NULL").fetchone()[0])
+
+    def search(
+        self,
+        word: str | None = None,
+        *,
+        any_of: Sequence[str] = (),
+        all_of: Sequence[str] = (),
+        none_of: Sequence[str] = (),
+        like: str | Path | None = None,
+        since: Any = None,
+        until: Any = None,
+        folder: str | Path | None = None,
+        min_p: float = 0.0,
+        top: int | None = 20,
+        model: PhotoTagger | None = None,
+        engine: str = "local",
+    ) -> list[Hit]:
+        """Find photos that show something, or that look like another one; the best first.
+
+        Parameters
+        ----------
+        word : str
+            Any words, as a phrase: "boat", "birthday cake".
+        any_of, all_of, none_of : sequences of str
+            Further words. With p(w) the probability that a photo shows w::
+
+                p = (1 - (1 - p(word)) prod_any (1 - p(w))) * prod_all p(w) * prod_none (1 - p(w))
+
+        like : str or Path
+            A photo, instead of words: the score is the cosine of the features.
+        since, until : str or date, optional
+            Dates such as "2024", "2024-05" or "2024-05-01", both included. Photos without a date are left out,
+            with a warning.
+        folder : str or Path, optional
+            Only photos in this folder and those in it.
+        min_p : float, default=0
+            The least probability.
+        top : int or None, default=20
+            Number of photos; None for all.
+        model : PhotoTagger, optional
+            Model that knows the words; by default the packaged one.
+        engine : {"local", "dask"}, default="local"
+            With "dask" on the workers of the current Dask client, which see the library under the same path.
+        """
+        from unseen.photos.query import Expression, Likeness
+
+        top = None if top is None else check_count(top, "top")
+        check_number(min_p, "min_p", high=1.0)
+        if (like is None) == (word is None) or (like is not None and (any_of or all_of or none_of)):
+            raise ValueError("word, like: give either words or a photo.")
+        model = self.check_model(model)
+        if like is not None:
+            expression = Expression(Likeness(like, model))
+        else:
+            expression = Expression.of_words(model, [str(word), *any_of], all_of, none_of)
+        return self.find(expression, since=since, until=until, folder=folder, min_p=min_p, top=top, engine=engine)
+
+    def find(
+        self,
+        expression: Expression,
+        *,
+        since: Any = None,
+        until: Any = None,
+        folder: str | Path | None = None,
+        min_p: float = 0.0,
+        top: int | None = 20,
+        engine: str = "local",
+    ) -> list[Hit]:
+        """Find the photos with the largest values of an expression, as `search` does."""
+        from unseen.photos.query import best_rows
+
+        check_choice(engine, "engine", ("local", "dask"))
+        with self.snapshot() as now:
+            condition, values = now.condition(since, until, folder)
+            wanted = now.rows(condition, values)
+            if engine == "dask":
+                from unseen.cluster.score import best_on_cluster
+
+                found = best_on_cluster(expression, now, wanted, top, min_p)
+            else:
+                found = best_rows(expression, now.features, now.classes, wanted, top, min_p)
+            hits: list[Hit] = []
+            for start in range(0, len(found.rows), 1000):
+                rows = found.rows[start : start + 1000].tolist()
+                photos: dict[int, list[Photo]] = {row: [] for row in rows}
+                among = " AND ".join(filter(None, (condition, "images.row IN (SELECT value FROM json_each(?))")))
+                for row, photo in now.photos(among, [*values, json.dumps(rows)]):
+                    photos[row].append(photo)
+                for i, row in enumerate(rows, start):
+                    p = None if found.p is None else float(found.p[i])
+                    hits += [Hit(photo, float(found.scores[i]), p) for photo in photos[row]]
+        return hits[:top]
+
+    def tags(
+        self, words: Any = "everyday", top: int = 5, *, model: PhotoTagger | None = None
+    ) -> Iterator[PhotoTags]:
+        """Find the best words for all photos, in the order of their paths, without reading the photos.
+
+        Parameters
+        ----------
+        words : "everyday", sequence of str, mapping of names to vectors, or Vocabulary, default="everyday"
+            As in `PhotoTagger.tag`; see `unseen.labels.names.Vocabulary` for synonyms, parents and exclusions.
+        top : int, default=5
+            Number of tags per photo, the best first.
+        model : PhotoTagger, optional
+            By default the packaged one.
+        """
+        from unseen.base import best_tags
+        from unseen.labels.names import Vocabulary
+        from unseen.photos.query import TaggerQuery, exact_columns
+        from unseen.photos.tagger import PhotoTags
+
+        model, top = self.check_model(model), check_count(top, "top")
+        query = TaggerQuery(model, words.words if isinstance(words, Vocabulary) else words)
+        vocabulary = words if isinstance(words, Vocabulary) else Vocabulary.of(query.names)
+        names = [tag.name for tag in vocabulary.tags]
+
+        def results() -> Iterator[PhotoTags]:
+            with self.snapshot() as now:
+                photos = now.photos()
+                while block := list(islice(photos, _BLOCK)):
+                    rows = np.array([row for row, _ in block])
+                    (columns,) = exact_columns(query, now.features, now.classes, rows)
+                    tags = best_tags(names, *vocabulary.combine(*columns), top)
+                    for (_, photo), best in zip(block, tags, strict=True):
+                        yield PhotoTags(photo.path, tuple(best))
+
+        return results()  # arguments are checked at once
+
+    def features(self) -> FeatureSet:
+        """Features and class scores of all photos, in memory, as `unseen.photos.training.train` uses them."""
+        with self.snapshot() as now:
+            found = list(now.photos())
+            rows = np.array([row for row, _ in found], dtype=np.intp)
+            logits = None if now.classes is None else storage.decode_rows(now.classes[rows])
+            about = {"name": self.settings["backbone"], "fingerprint": self.settings["fingerprint"]}
+            return FeatureSet(
+                tuple(photo.path for _, photo in found), storage.decode_rows(now.features[rows]), logits, about
+            )
+
+    def duplicates(self, agreement: float | None = None, progress: Any = None) -> list[list[Photo]]:
+        """Find groups of photos that are the same, or nearly: scaled, saved again, a little cropped or brightened.
+
+        Parameters
+        ----------
+        agreement : float, optional
+            Two photos are the same if the correlation of the brightness of their thumbnails, in 16 x 16 fields,
+            plus 0.4 times the cosine of their features is at least this, 1.22 by default.
+        progress : callable(done, total), optional
+
+        Returns
+        -------
+        list of lists of Photo
+            In each group the photo with most pixels first; the groups in the order of their paths.
+        """
+        from unseen.photos.query import AGREEMENT, duplicate_groups
+
+        least = check_number(AGREEMENT if agreement is None else agreement, "agreement", high=1.4)
+        with self.snapshot() as now, closing(storage.connect(self.path / storage.THUMBNAILS)) as thumbnails:
+            group = duplicate_groups(now, thumbnails, least, progress)
+            found: dict[int, list[Photo]] = {}
+            for row, photo in now.photos():
+                found.setdefault(int(group[row]), []).append(photo)
+        several = [photos for photos in found.values() if len(photos) > 1]
+        return [sorted(photos, key=lambda photo: -photo.width * photo.height) for photos in several]
+
+    def check_model(self, model: PhotoTagger | None) -> PhotoTagger:
+        """Return a model, by default the packaged one, if it was fitted on features like those of the library."""
+        from unseen.photos.tagger import PhotoTagger
+
+        model = PhotoTagger.load() if model is None else model
+        if model.backbone.fingerprint != self.settings["fingerprint"]:
+            raise ValueError(
+                f"model: it needs features of {model.backbone.name!r}, but the photos in {str(self.path)!r} are "
+                f"described by {self.settings['backbone']!r}. Choose another model, or index another library."
+            )
+        return model
+
+    def thumbnail(self, photo: Photo) -> bytes | None:
+        """Small copy of a photo, a JPEG file of up to 320 pixels, without its position."""
+        with storage.sqlite_errors(self.path), closing(storage.connect(self.path / storage.THUMBNAILS)) as db:
+            asked = "SELECT jpeg FROM thumbnails WHERE digest = ?"
+            found = db.execute(asked, (bytes.fromhex(photo.digest),)).fetchone()
+        return None if found is None else bytes(found[0])
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """Read transaction, and the rows that it knows of."""
+        with storage.sqlite_errors(self.path), closing(storage.connect(self.path / storage.DATABASE)) as db:
+            for _ in range(9):  # another process may replace the files of the rows just now
+                db.execute("BEGIN")
+                facts = dict(db.execute("SELECT key, value FROM settings"))
+                which = facts["generation"], facts["n_rows"]
+                try:
+                    files = (self.path / f"features.{which[0]}.bin", self.path / f"classes.{which[0]}.bin")
+                    if self._mapped[0] != which:
+                        widths = facts["n_features"], facts["n_classes"]
+                        maps = [storage.map_rows(file, which[1], n) for file, n in zip(files, widths, strict=True)]
+                        self._mapped = which, maps
+                    break
+                except (FileNotFoundError, ValueError):
+                    db.execute("ROLLBACK")
+            else:
+                found = f"library: files in {str(self.path)!r} are missing or cut off"
+                raise OSError(f"{found}. Copy the whole folder again, or make a new library.")
+            dead = np.array(db.execute("SELECT row FROM dead_rows").fetchall(), dtype=np.intp).ravel()
+            roots = {key: str(place) for key, place in storage.locate_roots(db, self.path).items()}
+            features, classes = self._mapped[1]
+            yield Snapshot(db, features, classes, dead, roots, files)
