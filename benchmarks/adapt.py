@@ -6,9 +6,9 @@ DIR has ``coco30k_efficientnet_lite0.npz`` and ``coco30k_labels.csv``; only trai
 are dealt into three parts. A model like the packaged one, calibrated, is fitted on the first with annotations of
 half of the labels (``--base``: kept in this file, and read from it the next time). A user annotates photos of the
 second with labels drawn from all 80: photos that show at least one of them, or any photos. The figures are of
-2,000 photos of the third, for the user's labels: precision and recall of sure tags (p >= 0.8) and the log loss of a
-photo; "album" are those of the 2,000 that show one of the labels. From scratch there is no calibration: p is taken
-from the score. "without reference" leaves the reference photos out of the objective of `Adapted`.
+2,000 photos of the third, for the user's labels: precision and recall of sure tags (p >= 0.8) and the log loss of
+a photo; "album" are those of the 2,000 that show one of the labels. From scratch there is no calibration: p is
+taken from the score. "without reference" leaves the reference photos out of the objective of `Adapted`.
 """
 
 from __future__ import annotations

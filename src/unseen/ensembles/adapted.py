@@ -170,7 +170,8 @@ class Adapted(ZeroShotTagger):
             base = base.base_
         if not hasattr(base, "calibration_"):
             return own.select(slice(0))
-        return self._entries(base.calibration_.reference_ * base.calibration_.reference_scales_, M)
+        reference, scales = base.calibration_.reference_, base.calibration_.reference_scales_
+        return self._entries(reference.astype(np.float64) * scales, M)
 
     def _choose(self, own: _Entries, anchors: _Entries, of_image: NDArray[np.intp]) -> None:
         """Choose the strength, and count sure tags, on folds of images."""
