@@ -271,8 +271,8 @@ def test_photos_are_found_by_words_best_first_with_the_scores_of_the_tagger(colo
     library, model = colours
     assert found(colours, "red") == ["red", "yellow", "green", "blue"]
     for hit in library.search("crimson", model=model):
-        ((_, ((_, score, _),), _),) = model.tag(hit.photo.path, ["crimson"])
-        assert hit.score == pytest.approx(score, abs=0.05)  # eight bits
+        (tagged,) = model.tag(hit.photo.path, ["crimson"])
+        assert hit.score == pytest.approx(tagged.tags[0].score, abs=0.05)  # eight bits
 
 
 def test_photos_are_found_by_date_and_folder(colours):
@@ -316,7 +316,7 @@ def test_tags_come_from_the_index_alone(colours, tmp_path):
     assert tagged.keys() == read.keys()
     for path, tags in tagged.items():
         assert dict(tag[:2] for tag in tags) == pytest.approx(dict(tag[:2] for tag in read[path]), abs=0.05)
-    assert [Path(path).stem for path, (tag,), _ in grouped if tag.name == "blue"] == ["blue", "green"]
+    assert [Path(photo.path).stem for photo in grouped if photo.tags[0].name == "blue"] == ["blue", "green"]
 
 
 def test_photos_that_look_alike_are_found(colours):

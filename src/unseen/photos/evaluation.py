@@ -77,7 +77,9 @@ class Evaluation(NamedTuple):
     def _tags_table(self) -> Table:
         rows = [(*key, f"{n:,}", f"{100 * precision:.1f}" if n else "-", f"{100 * recall:.1f}")
                 for key, (n, precision, recall) in self.tags.items()]  # fmt: skip
-        note = f"Sure: p of at least {SURE}; maybe: of {MAYBE} to {SURE}. The tags of an image are not settled here."
+        note = (
+            f"Sure: p of at least {SURE}; maybe: of {MAYBE} to {SURE}. The tags of an image are not settled here."
+        )
         columns = ("tags", "labels", "number", "precision", "recall")
         return Table("Sure and maybe tags", columns, rows, note)
 
