@@ -292,7 +292,7 @@ class Trees(NamedTuple):
 
 
 def _boost(entries: list[_Entries], n_trees: int, random_state: int) -> tuple[Trees, float]:
-    """Fit the trees, and their offset: a mean over fits that each leave out some labels, so that none decides alone."""
+    """Fit the trees and their offset: a mean over fits that leave out some labels, so that none decides alone."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     q, shown, weights, labels = (np.concatenate(part) for part in zip(*entries, strict=True))

@@ -18,7 +18,6 @@ from scipy.special import expit
 
 from unseen.images.features import describe_each
 from unseen.labels.names import label_key
-from unseen.photos import tagger
 from unseen.photos.storage import Rows, Snapshot, decode_rows
 from unseen.photos.stored_scores import Floats, StoredScores, find_form
 
@@ -50,15 +49,6 @@ class Asked(Protocol):
         """Scores and probabilities of a block of photos."""
 
 
-<<<<<<< HEAD
-class TaggerQuery(tagger.Query):
-    """Words asked of a model."""
-
-    def __init__(self, model: PhotoTagger, words: Any) -> None:
-        super().__init__(model, model.label_vectors(words))
-        is_long, n_features = len(self.names) > MOST_WORDS, model.backbone.n_features
-        self.form = None if is_long else find_form(model.tagger, self.raw_vectors, n_features)
-=======
 class Words:
     """Words asked of a model, as its `Query` scores them."""
 
@@ -72,7 +62,6 @@ class Words:
         self.needs_classes, self.columns = self.query.needs_classes, self.query.columns
         vectors = model.label_vectors(list(self.query.names))
         self.form = find_form(model.tagger, np.array(list(vectors.values())), model.backbone.n_features)
->>>>>>> library
 
 
 class Likeness:
