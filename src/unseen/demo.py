@@ -84,6 +84,8 @@ def run_demo(
     report : callable, optional
         ``report(title)`` begins a stage and returns ``step(done, total)``.
     """
+    from unseen.photos.tagger import card_rows
+
     plots.require_matplotlib()
     report = report or (lambda title: lambda done, total: None)
     report("tagging the packaged photos")
