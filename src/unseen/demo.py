@@ -131,7 +131,7 @@ def _tag_photos() -> tuple[list[tuple[str, str, tuple[Tag, ...]]], int, str]:
         for name, title in PHOTOS.items():
             with as_file(files("unseen.images").joinpath(f"data/photos/{name}.jpg")) as path:
                 (photo,) = model.tag(path, words, min_p=SURE)
-                tagged.append((thumbnail(path), title, photo.tags or (photo.guess,)))
+                tagged.append((thumbnail(path), title, photo.tags or tuple(filter(None, [photo.guess]))))
     except ImportError as error:  # an optional dependency is missing
         return [], 0, str(error)
     return tagged, model.tagger.n_seen_, ""

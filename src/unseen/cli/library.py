@@ -17,7 +17,6 @@ import typer
 from rich.console import Console
 from typer import Argument, Option
 
-from unseen.cli.labels import read_words
 from unseen.cli.terminal import (
     check_output,
     one_line_errors,
@@ -30,10 +29,11 @@ from unseen.cli.terminal import (
 from unseen.files import csv_cell
 
 if TYPE_CHECKING:
+    from unseen.labels.names import Vocabulary
     from unseen.photos.index import IndexReport
     from unseen.photos.library import Hit, PhotoLibrary
     from unseen.photos.storage import Photo
-    from unseen.photos.tagger import PhotoTags
+    from unseen.photos.tagger import PhotoTagger, PhotoTags
 
 _Library = Annotated[
     Path | None,
@@ -160,18 +160,21 @@ def duplicates(
             _show_page(opened, "Duplicates", cards, output, show)
 
 
-def tags_of_library(library: Path | None, words: list[str], model: str | None, top: int) -> Iterator[PhotoTags]:
-    """Tags of all photos of a library, for `unseen tag -L`: words, or a file with a vocabulary."""
-    from unseen.labels.names import Vocabulary
+def tags_of_library(
+    library: Path | None, model: PhotoTagger, words: Any, top: int | None, min_p: float
+) -> Iterator[PhotoTags]:
+    """Tags of all photos of a library, for `unseen tag -L`; ``words`` may be a Query or a Vocabulary."""
     from unseen.photos.library import PhotoLibrary
-    from unseen.photos.tagger import PhotoTagger
 
-    opened = PhotoLibrary.open(library)
-    if len(words) == 1 and Path(words[0]).is_file():
-        given: Any = Vocabulary.read(words[0])
-    else:
-        given = read_words(words, "--words") if words else "everyday"
-    return opened.tags(given, top, model=PhotoTagger.load(model))
+    return PhotoLibrary.open(library).tags(words, top, min_p=min_p, model=model)
+
+
+def read_vocabulary(words: list[str]) -> Vocabulary | None:
+    """Return the vocabulary of an option ``--words`` that names one file; None for plain words."""
+    from unseen.labels.names import Vocabulary
+
+    is_file = len(words) == 1 and len(words[0]) < 256 and Path(words[0]).is_file()
+    return Vocabulary.read(words[0]) if is_file else None
 
 
 def _size(photo: Photo) -> str:

@@ -205,38 +205,57 @@ class PhotoLibrary:
         return hits[:top]
 
     def tags(
-        self, words: Any = "everyday", top: int = 5, *, model: PhotoTagger | None = None
+        self,
+        words: Any = "everyday",
+        top: int | None = 5,
+        *,
+        min_p: float = 0.0,
+        model: PhotoTagger | None = None,
     ) -> Iterator[PhotoTags]:
         """Find the best words for all photos, in the order of their paths, without reading the photos.
 
         Parameters
         ----------
-        words : "everyday", sequence of str, mapping of names to vectors, or Vocabulary, default="everyday"
+        words : "everyday", sequence of str, mapping of names to vectors, Query or Vocabulary, default="everyday"
             As in `PhotoTagger.tag`; see `unseen.labels.names.Vocabulary` for synonyms, parents and exclusions.
-        top : int, default=5
-            Number of tags per photo, the best first.
+        top, min_p
+            As in `PhotoTagger.tag`.
         model : PhotoTagger, optional
             By default the packaged one.
         """
         from unseen.base import best_tags
         from unseen.labels.names import Vocabulary
-        from unseen.photos.query import TaggerQuery, exact_columns
-        from unseen.photos.tagger import PhotoTags
+        from unseen.photos.tagger import PhotoTags, Query
 
-        model, top = self.check_model(model), check_count(top, "top")
-        query = TaggerQuery(model, words.words if isinstance(words, Vocabulary) else words)
-        vocabulary = words if isinstance(words, Vocabulary) else Vocabulary.of(query.names)
-        names = [tag.name for tag in vocabulary.tags]
+        model, top = self.check_model(model), None if top is None else check_count(top, "top")
+        vocabulary = words if isinstance(words, Vocabulary) else None
+        asked = words if vocabulary is None else vocabulary.words
+        query = asked if isinstance(asked, Query) else model.query(asked)
+        if check_number(min_p, "min_p", high=1.0) > 0.0 and not query.gives_p:
+            raise ValueError("min_p: this model gives scores, not probabilities. Leave it out.")
+
+        if vocabulary is not None and query.names != vocabulary.words:
+            raise ValueError(f"vocabulary: {next(iter(query.doubts.values())).sentence} Remove it.")
+
+        def of_block(X: Any) -> Iterator[tuple[Any, Any]]:
+            if vocabulary is None:
+                yield from query.tags(X, top, min_p)
+                return
+            names = [tag.name for tag in vocabulary.tags]
+            columns = query.columns(*np.split(X, [model.backbone.n_features], axis=1))
+            for tags in best_tags(names, *vocabulary.combine(*columns), None):
+                likely = tuple(tag for tag in tags if tag.p is None or tag.p >= min_p)
+                yield likely[:top], None if likely else tags[0]
 
         def results() -> Iterator[PhotoTags]:
             with self.snapshot() as now:
                 photos = now.photos()
                 while block := list(islice(photos, _BLOCK)):
                     rows = np.array([row for row, _ in block])
-                    (columns,) = exact_columns(query, now.features, now.classes, rows)
-                    tags = best_tags(names, *vocabulary.combine(*columns), top)
-                    for (_, photo), best in zip(block, tags, strict=True):
-                        yield PhotoTags(photo.path, tuple(best))
+                    logits = None if now.classes is None else storage.decode_rows(now.classes[rows])
+                    X = model.columns(storage.decode_rows(now.features[rows]), logits)
+                    for (_, photo), (tags, guess) in zip(block, of_block(X), strict=True):
+                        yield PhotoTags(photo.path, tags, None, guess)
 
         return results()  # arguments are checked at once
 

@@ -383,7 +383,15 @@ def card_rows(tags: Iterable[Tag], doubts: Mapping[str, Doubt] | None = None) ->
     tags = list(tags)
     largest, rows = max([1.0, *(tag.score for tag in tags)]), []
     for name, score, p in tags:
-        tone = ("sure" if score > 0 else "muted") if p is None else "sure" if p >= SURE else "maybe" if p >= MAYBE else "muted"
+        tone = (
+            ("sure" if score > 0 else "muted")
+            if p is None
+            else "sure"
+            if p >= SURE
+            else "maybe"
+            if p >= MAYBE
+            else "muted"
+        )
         value, width = (f"{score:+.2f}", score / largest) if p is None else (f"{100 * p:.0f} %", p)
         doubt = doubts[name].kind if doubts and name in doubts else ""
         rows.append((name, value, 0.0 if tone == "muted" else width, tone, doubt))
