@@ -295,12 +295,13 @@ class BackboneKnowledge(ScoredTagger):
         """Largest value over the names of each class."""
         return np.maximum.reduceat(of_names[self.membership_.indices], self.membership_.indptr[:-1], axis=0)
 
-    def _part_table(self, X: Any, M: Matrix) -> tuple[list[tuple[Kind, str]], Matrix]:
-        evidence = self._probabilities(scaled(X, normalize=False)) * self._about(M).affinities.T
+    def _part_table(self, X: Any, M: Matrix, rows: Any, columns: Any) -> tuple[list[tuple[Kind, str]], Matrix]:
+        p, affinities = self._probabilities(scaled(X, normalize=False)), self._about(M).affinities
+        evidence = p[:, rows] * affinities.T[columns]
         sums = evidence.sum(axis=2, keepdims=True)
         shares = np.divide(evidence, sums, out=np.zeros_like(evidence), where=sums > 0.0).mean(axis=0)
         total = shares.sum(axis=1, keepdims=True)
-        values = shares / np.where(total > 0.0, total, 1.0) * self._scores(X, M).T
+        values = shares / np.where(total > 0.0, total, 1.0) * self._scores(X, M)[rows, columns][:, None]
         return [("class", name) for name in self.class_names_], values
 
     def _probabilities(self, logits: Matrix) -> Matrix:
