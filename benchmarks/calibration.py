@@ -3,10 +3,10 @@
     python -m benchmarks.calibration --data DIR [--halvings 2] [--images 10000] [--on held-out] [--figure FILE]
 
 DIR has the files of `scripts/make_photo_model.py`. One half of the labels is annotated: a model of the packaged
-kind is fitted and calibrated on training images; the other half is scored, as words, on other images: those of the
-test part, or with ``--on held-out`` training images that it was not fitted on (for development). Printed: tenths of
-p with the share of right tags, tags with p >= 0.8, and recall at 88 % precision as a ratio to that of the best flat
-cut-off on the margin score.
+kind is fitted and calibrated on training images. The other half is scored, as words, on other images: those of the
+test part, or with ``--on held-out`` training images that it was not fitted on (for development). Printed: tenths
+of p with the share of right tags, tags with p >= 0.8, and recall at 88 % precision as a ratio to that of the best
+flat cut-off on the margin score.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def tenths(Y, p) -> list[dict[str, Any]]:
     """Tags, mean p and share of right ones in each tenth of p."""
     which = np.minimum((10 * p).astype(int), 9)
     return [
-        {"p": f"{b / 10:.1f} to {(b + 1) / 10:.1f}", "tags": int((which == b).sum()), "mean p": p[which == b].mean(),
-         "right": Y[which == b].mean()}
+        {"p": f"{b / 10:.1f} to {(b + 1) / 10:.1f}", "tags": int((which == b).sum()),
+         "mean p": float(p[which == b].mean()), "right": float(Y[which == b].mean())}
         for b in range(10) if (which == b).any()
     ]  # fmt: skip
 

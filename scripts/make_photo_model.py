@@ -3,10 +3,12 @@
     python scripts/make_photo_model.py --data DIR --date YYYY-MM-DD [--card-only] [--quick]
 
 DIR holds the features of EfficientNet-Lite0 (features, imagenet_logits, image_id) and the annotations (image_id,
-split, one column per label) of 30,000 images of COCO, ``coco30k_efficientnet_lite0.npz`` and ``coco30k_labels.csv``,
-and of PASCAL VOC2007, ``voc2007_efficientnet_lite0.npz`` and ``voc2007_labels.csv``. The test images are looked at
+split, one column per label) of 30,000 images of COCO, ``coco30k_efficientnet_lite0.npz`` and
+``coco30k_labels.csv``, and of PASCAL VOC2007, ``voc2007_efficientnet_lite0.npz`` and ``voc2007_labels.csv``. The test images are looked at
 for the card alone; ``--card-only`` leaves the model as it is.
 """
+
+# ruff: noqa: E501 (the text of the card)
 
 from __future__ import annotations
 
@@ -71,7 +73,7 @@ def fit(data: Path, annotations: dict[str, Annotations]) -> Any:
         rows = {path: row for row, path in enumerate(features.paths)}
         order = [rows[image] for image in train.images]
         X.append(np.hstack([features.X[order], features.logits[order]]))
-        known = {label: column for label, column in zip(train.labels, train.Y.T, strict=True)}
+        known = dict(zip(train.labels, train.Y.T, strict=True))
         Y.append(np.column_stack([known.get(label, np.full(len(order), np.nan)) for label in labels]))
     images, known = np.vstack(X), np.vstack(Y)
     # Half precision in the file, so in training too.
@@ -90,8 +92,9 @@ def write_model(tagger: Any) -> None:
     classes.indices, classes.indptr = classes.indices.astype(np.int32), classes.indptr.astype(np.int32)
     for part in (tagger, tagger.transfer_, tagger.evidence_):
         for name, value in vars(part).items():
-            if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim == 2:
-                setattr(part, name, value.astype(np.float16).astype(np.float32))
+            if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+                half = value.astype(np.float16).astype(np.float32) if value.ndim == 2 else value
+                setattr(part, name, half.astype(np.float32))
     MODEL.parent.mkdir(exist_ok=True)
     PhotoTagger(tagger, BACKBONE, VECTORS).save(MODEL)
 
@@ -99,7 +102,9 @@ def write_model(tagger: Any) -> None:
 def card(date: str, model: PhotoTagger, figures: dict[str, Any], annotations: dict[str, Annotations]) -> str:
     """Text of the card."""
     learned = model.tagger.transfer_
-    sizes = {name: f"{sum(part == PARTS[name][2] for part in given.split):,}" for name, given in annotations.items()}
+    sizes = {
+        name: f"{sum(part == PARTS[name][2] for part in given.split):,}" for name, given in annotations.items()
+    }
     tables = {name: [markdown(table) for table in found.tables()] for name, found in figures.items()}
     return f"""# Model card: the packaged model
 

@@ -37,6 +37,7 @@ from unseen.validation import (
     which_vectors,
 )
 
+SURE, MAYBE = 0.8, 0.3  # probability from which a tag is called sure, and from which it is shown at all
 SAME = 1e-5  # tolerance between two calls of an encoder, relative to the largest entry of a vector
 
 
@@ -75,8 +76,8 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     """Base class of the estimators: scores for any label that has a vector, seen in training or not.
 
     A subclass implements ``_fit(problem)`` and ``_margin_scores(X, M)``, ``_thresholds(X)`` if it learns its
-    own threshold, ``_seen_parts(X, M)`` (or ``_part_table``) if it can explain its scores, and ``_clues(X, M)`` if it
-    knows more than its score about how likely a label is; it has the parameters ``normalize`` and ``center``.
+    own threshold, ``_seen_parts(X, M)`` (or ``_part_table``) if it can explain its scores, and ``_clues(X, M)`` if
+    it knows more than its score about how likely a label is; it has the parameters ``normalize`` and ``center``.
     """
 
     normalize: bool

@@ -63,9 +63,15 @@ class Calibration(Stored):
         b of each group.
     """
 
+    reference_: NDArray[np.int8]
+    reference_scales_: NDArray[np.float32]
+    vocabulary_: NDArray[np.int8]
+    vocabulary_scales_: NDArray[np.float32]
+    offsets_: Matrix
+
     def prepare(self, tagger: Any, M: Matrix) -> Prepared:
         """All that depends on the labels alone, so that many blocks of images share it."""
-        reference = self.reference_ * self.reference_scales_
+        reference = self.reference_.astype(np.float64) * self.reference_scales_
         return Prepared(tagger, M, reference, self._vocabulary(tagger), self)
 
     def _vocabulary(self, tagger: Any) -> Matrix:

@@ -9,6 +9,8 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 OVERLAP = 0.5  # share of the evidence from which a better label explains another
+MAIN, MOST_NAMED = 0.25, 2  # parts that a sentence names: their size next to the largest, and how many of a kind
+_OWN = "your photos of "  # how `unseen.ensembles.Adapted` names what it learned
 
 
 Kind = Literal["label", "class", "image"]
@@ -52,6 +54,22 @@ class Explanation:
         """Explanation with these parts, sorted; the offset is the rest of the score."""
         ordered = tuple(sorted(parts, key=lambda part: -abs(part.value)))
         return cls(label, score, score - sum(part.value for part in ordered), ordered, p)
+
+    @property
+    def sentence(self) -> str:
+        """The main parts in favour of the label, as a sentence."""
+        found = [part for part in self.parts if part.value > 0.0]
+        found = [part for part in found if part.value >= MAIN * found[0].value]
+        own = [part for part in found if part.name.startswith(_OWN)]
+        said = [f"it looks like {part.name}" for part in own]
+        for kind, text in (
+            ("class", "the backbone sees {}"),
+            ("label", "it looks like images of {}"),
+            ("image", "it looks like {}"),
+        ):
+            names = [repr(part.name) for part in found if part.kind == kind and part not in own][:MOST_NAMED]
+            said += [text.format(" and ".join(names))] if names else []
+        return f"For {self.label!r}: {', and '.join(said)}." if said else f"Nothing speaks for {self.label!r}."
 
 
 def evidence_shares(values: Any) -> Any:

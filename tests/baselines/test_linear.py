@@ -92,16 +92,6 @@ def test_a_penalty_lost_in_rounding_is_refused():
         ESZSL(gamma=1e-9, normalize=False).fit(np.full((8, 2), 1e9), np.eye(8)[:, :3])
 
 
-@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
-def test_signed_powers_keep_signs_zeros_and_storage(storage):
-    X = storage(np.array([[4.0, -9.0, 0.0], [0.0, 0.0, 0.0]], dtype=np.float32))
-    for normalize, expected in ((False, [[2, -3, 0], [0, 0, 0]]), (True, [[2 / 3, -1, 0], [0, 0, 0]])):
-        raised = linear.signed_power(X, 0.5, normalize=normalize)
-        assert (type(raised), raised.dtype) == (type(X), np.float32)
-        np.testing.assert_allclose(sp.csr_array(raised).toarray(), expected, rtol=1e-6)
-    assert linear.signed_power(X, 1.0, normalize=True) is X
-
-
 @pytest.mark.parametrize("method", [COSTA, DMP, ESZSL, ConSE, DeViSE, Fast0Tag, LabelPropagation, LatEm])
 def test_columns_that_never_vary_leave_finite_scores(data, method):
     Y = data.Y_train[:, data.seen].astype(float)

@@ -112,23 +112,6 @@ def gather(X: Any, weights: Matrix, *, normalize: bool) -> Matrix:
     return total
 
 
-def signed_power(X: Any, power: float, *, normalize: bool) -> Any:
-    """``sign(x) |x|^power`` of each feature, in the storage and dtype of X; X itself for a power of 1.
-
-    Rows that are to be normalised are first divided by their largest entry, so that their length is immaterial.
-    """
-    if power == 1.0:
-        return X
-    largest = abs(X).max(axis=1)
-    largest = largest.toarray().ravel() if sp.issparse(X) else largest
-    scale = np.where((largest > 0.0) & normalize, largest, 1.0).astype(X.dtype)
-    if sp.issparse(X):
-        entries = X.data / np.repeat(scale, np.diff(X.indptr))
-        return sp.csr_array((np.sign(entries) * np.abs(entries) ** power, X.indices, X.indptr), X.shape)
-    X = X / scale[:, None]
-    return np.sign(X) * np.abs(X) ** power
-
-
 def ridge_solver(
     X: Any, penalty: float, name: str, *, normalize: bool, relative: bool = False
 ) -> Callable[[Matrix], Matrix]:
@@ -183,7 +166,8 @@ def logistic_regression(X: Any, T: Targets, C: float, *, normalize: bool) -> tup
         gram = X.T @ X
         gram = (gram.toarray() if sp.issparse(gram) else gram).astype(np.float64)
         root = cholesky(0.25 * gram + np.eye(len(gram)) / C, lower=True)
-        to_weights, to_steps = (partial(solve_triangular, root, lower=True, trans=side) for side in ("T", "N"))
+        to_weights: Callable[[Any], Any] = partial(solve_triangular, root, lower=True, trans="T")
+        to_steps: Callable[[Any], Any] = partial(solve_triangular, root, lower=True)
     else:
         scale = np.sqrt(0.25 * np.asarray(abs(X).power(2) if sp.issparse(X) else X**2).sum(axis=0) + 1.0 / C)
         to_weights = to_steps = lambda values: values / scale[:, None]

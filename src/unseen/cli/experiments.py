@@ -31,8 +31,7 @@ def demo(
         if result.problem:
             say(f"No photos were tagged: {result.problem}")
         for _, title, tags in result.photos:
-            shown = ", ".join(f"{tag.name} {tag.score:+.2f}" for tag in tags if tag.score > 0)
-            say(f"{title}: {shown or 'no tag'}")
+            say(f"{title}: " + ", ".join(f"{tag.name} {100 * tag.p:.0f} %" for tag in tags if tag.p is not None))
         say("")
         say("The experiment: learn 12 annotated labels of simulated scenes, tag with 12 others.")
         say("")
@@ -97,10 +96,8 @@ def reproduce(
                 methods=chosen,
             )  # fmt: skip
         say("")
-        main = (*tables.main_tables(result), *published_tables(result))
-        for table in (*main, *tables.split_tables(result)):
+        for table in (*tables.main_tables(result), *published_tables(result), tables.claims_table(result)):
             print_table(table)
-        print_table(tables.claims_table(result))
         for line in report.notes(result):
             say(line)
         say(f"Page: {result.folder / 'report.html'}", style="bold")

@@ -88,7 +88,7 @@ def tag(
             raise ValueError("PHOTOS: pass some, or the photos of a library with -L, which --xmp needs.")
         check_output(output)
         from unseen.photos.library import PhotoLibrary
-        from unseen.photos.tagger import MAYBE, SURE, thumbnail
+        from unseen.photos.tagger import MAYBE, SURE, card_rows, thumbnail
 
         tagger = load_tagger(model, backbone)
         query = tagger.query(read_vocabulary(words))
@@ -118,7 +118,8 @@ def tag(
                 typer.echo(printable(f"unseen tag: {photo.path} cannot be read: {photo.problem}."), err=True)
             elif output is not None:
                 path = PurePath(printable(photo.path))
-                cards.append((thumbnail(photo.path), path.name, photo.tags, str(path.parent), query.doubts))
+                rows = card_rows(photo.tags or filter(None, [photo.guess]), query.doubts)
+                cards.append((thumbnail(photo.path), path.name, rows, str(path.parent)))
             if photo.problem is None or as_json:
                 show(photo, query.doubts)
         if not (as_json or as_csv):
@@ -127,7 +128,7 @@ def tag(
             if not tagger.tagger.n_seen_:
                 say(f"By {tagger.backbone.name} alone: not calibrated on annotated photos.", style="dim")
         if output is not None:
-            write_page(output, "tags.html.j2", photos=cards, gives_p=query.gives_p)
+            write_page(output, "tags.html.j2", photos=cards, sure=SURE if query.gives_p else None)
     if n_problems:
         raise typer.Exit(2)
 
@@ -144,20 +145,23 @@ def explain(
     """Explain a photo's score for a word: exact parts from labels, classes of the backbone or images."""
     with one_line_errors("explain"):
         check_output(output)
-        from unseen.photos.tagger import thumbnail
+        from unseen.base import Tag
+        from unseen.photos.tagger import card_rows, thumbnail
 
         tagger = load_tagger(model, backbone)
         asked = tagger.label_vectors(read_words(words, "--words"))  # spellings of one word are merged
         found = [tagger.explain(photo, word, by) for word in asked]
         tables = [_parts_table(why, top) for why in found]
-        for table in tables:
+        for why, table in zip(found, tables, strict=True):
+            say(why.sentence)
             print_table(table)
         if output is not None:
             from unseen.evaluation import plots
 
             figures = [plots.to_svg(plots.contributions(why, top), prefix=f"{i}-") for i, why in enumerate(found)]
-            card = (thumbnail(photo), Path(photo).name, [(why.label, why.score) for why in found])
-            write_page(output, "explanation.html.j2", card=card, parts=list(zip(figures, tables, strict=True)))
+            card = thumbnail(photo), Path(photo).name, card_rows(Tag(why.label, why.score, why.p) for why in found)
+            parts = [(why.sentence, *part) for why, *part in zip(found, figures, tables, strict=True)]
+            write_page(output, "explanation.html.j2", card=card, parts=parts)
 
 
 def features(
@@ -218,11 +222,7 @@ def fit(
         from unseen.photos.training import annotated_photos, train
 
         chosen: Any = features, annotations
-        if (
-            (library is None) != all(chosen)
-            or (library and any(chosen))
-            or (library is None and keywords | complete)
-        ):
+        if any(chosen) == (library is not None) or any(chosen) > all(chosen) or (keywords | complete and not library):
             raise ValueError("FEATURES, --annotations, --library: pass features and annotations, or a library.")
         given: dict[str, Any] = {"vectors": vectors, "rank": rank, "beta": beta, "gamma": gamma, "lam": lam}
         with show_progress() as reporter:
@@ -230,9 +230,8 @@ def fit(
                 from unseen.photos.library import PhotoLibrary
 
                 step = reporter.stage("reading keywords" if keywords else "reading answers")
-                chosen = annotated_photos(
-                    PhotoLibrary.open(library), keywords=keywords, complete=complete, progress=step
-                )
+                opened = PhotoLibrary.open(library)
+                chosen = annotated_photos(opened, keywords=keywords, complete=complete, progress=step)
             step = reporter.stage("choosing parameters on held-out labels, then fitting" if search else "fitting")
             trained = train(
                 *chosen, base=None if from_scratch else "packaged",
@@ -257,13 +256,22 @@ def evaluate(
     """Compare tags with annotations; labels that the model was fitted on are seen, all others unseen."""
     with one_line_errors("evaluate"):
         check_output(output)
-        from unseen.photos.evaluation import evaluate_photos
+        from unseen.photos.evaluation import FEW, evaluate_photos
 
-        tables = evaluate_photos(load_tagger(model, backbone), features, annotations, split).tables()
+        found = evaluate_photos(load_tagger(model, backbone), features, annotations, split)
+        tables = found.tables()
         for table in tables:
             print_table(table)
+        if not found.tags:
+            say("This model gives no probabilities: no tag is sure.", "dim")
         if output is not None:
-            write_page(output, "evaluation.html.j2", subtitle=str(features), tables=tables)
+            diagram = ""
+            if found.reliability:
+                from unseen.evaluation import plots
+
+                groups = {f"{name} labels": group for name, group in found.reliability.items()}
+                diagram = plots.to_svg(plots.reliability_diagram(groups, FEW))
+            write_page(output, "evaluation.html.j2", subtitle=str(features), tables=tables, diagram=diagram)
 
 
 def load_tagger(model: str | None, backbone: str | None) -> PhotoTagger:
@@ -349,7 +357,8 @@ def _parts_table(why: Explanation, top: int) -> Table:
         rows.append((f"{len(why.parts) - top:,} others", "", f"{rest:+.3f}"))
     rows += [("offset", "", f"{why.offset:+.3f}"), ("score", "", f"{why.score:+.3f}")]
     note = "Parts are annotated labels, classes of the backbone or training images."
-    return Table(f"{why.label}: {why.score:+.2f}", ("part", "kind", "contribution"), rows, note)
+    title = f"{why.label}: {why.score:+.2f}" + ("" if why.p is None else f", {100 * why.p:.0f} % likely")
+    return Table(title, ("part", "kind", "contribution"), rows, note)
 
 
 def _print_fit(trained: Trained, from_scratch: bool) -> None:

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from sklearn.base import clone
 
-from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
+from unseen.base import SURE, TrainingProblem, ZeroShotTagger, seen_places
 from unseen.baselines._linear import known_images, project, scaled
 from unseen.ensembles.stacked import deal
 from unseen.explanation import Kind
 from unseen.validation import Matrix, check_count, check_names
 
-SURE = 0.8  # probability from which a tag is sure
 STRENGTHS = (0.0, 0.1, 1.0, 3.0, 10.0, 30.0)
 LEAST_P = 1e-6  # a prior of 0 or 1 could never be corrected
 AT_ONCE = 1000  # images whose probabilities are computed together

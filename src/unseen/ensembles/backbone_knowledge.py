@@ -252,12 +252,12 @@ class BackboneKnowledge(ScoredTagger):
     def _inputs_for_classifiers(self, X: Any) -> Matrix:
         """Half the square roots of the class probabilities: unlike the logits, they are not linear in features."""
         chunks = (softmax(logits, axis=1) for _, logits in scaled_chunks(X, normalize=False))
-        return 0.5 * np.sqrt(np.vstack(list(chunks)))
+        return np.asarray(0.5 * np.sqrt(np.vstack(list(chunks))))
 
     def _about(self, M: Matrix) -> _About:
         """All that depends on labels alone; kept for the sets of labels that were asked for last."""
-        kept: dict[bytes, _About] = vars(self).setdefault("_recent", {})
-        key = hashlib.sha256(np.ascontiguousarray(M)).digest()
+        kept: dict[bytes, _About] = self.__dict__.setdefault("_recent", {})
+        key = hashlib.sha256(M.tobytes()).digest()
         if key in kept:
             kept[key] = kept.pop(key)  # the last one to be forgotten
         else:
@@ -284,7 +284,8 @@ class BackboneKnowledge(ScoredTagger):
 
     def _names_and_labels(self, M: Matrix) -> tuple[Matrix, Matrix]:
         """Directions of names, scaled, and of labels, in the basis of the names."""
-        return self.name_vectors_ * self.name_scales_[:, None].astype(np.float64), unit_rows(M) @ self.name_basis_
+        names = self.name_vectors_.astype(np.float64) * self.name_scales_[:, None]
+        return names, unit_rows(M) @ self.name_basis_
 
     def _by_class(self, of_names: Any) -> Any:
         """Largest value over the names of each class."""

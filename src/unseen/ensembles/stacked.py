@@ -238,7 +238,8 @@ class Stacked(ZeroShotTagger):
 
     def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
         features, others = self._columns(X)
-        clues, of_labels = [], []
+        clues: list[Matrix] = []
+        of_labels: list[Matrix] = []
         if self.evidence_ is not None:
             clues, of_labels = self.evidence_._clues(others, self.evidence_._embed(M, "labels"))
         if self.transfer_ is not None:
@@ -255,7 +256,8 @@ class Stacked(ZeroShotTagger):
         features, others = self._columns(X)
         places = seen_places(M, self.label_vectors_[: self.n_seen_])
         known, values = np.flatnonzero(places >= 0), np.zeros((len(M), self.n_seen_))
-        keys, told = [], np.empty((len(M), 0))
+        keys: list[tuple[Kind, str]] = []
+        told = np.empty((len(M), 0))
         if self.evidence_ is not None:
             keys, told = self.evidence_._part_table(others, self.evidence_._embed(M, "labels"))
             told = told * np.where(places >= 0, self.seen_odds_[1], self.unseen_odds_[1])[:, None]

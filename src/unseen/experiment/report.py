@@ -144,17 +144,15 @@ def _sections(result: Reproduction) -> list[Section]:
     sections = [
         Section("Tables 1 and 2", "Main split of the classes.", "", tables.main_tables(result), "tables"),
         Section("Published figures", "", "", published_tables(result), "tables"),
-        Section("Other splits of the classes", "The same experiment on random splits.", "",
-                tables.split_tables(result)),
         Section("The paper's claims", "", "", [tables.claims_table(result)]),
-        Section("Figure 2", "", "figure2", [tables.strength_table(result)] if len(result.strength) else [],
-                "figure" if papers else ""),
+        Section("Figure 2", "Its numbers are in rows.csv.", "figure2", [], "figure" if papers else ""),
         Section("Solver and rank", "The paper does not state its rank.", "solvers",
                 [tables.solver_table(result)] if len(result.solvers) else [], "tables" if papers else ""),
         Section("Unseen labels", "Figures of each label are in labels.csv.", "labels", []),
         Section("Protocol", protocol, "", [tables.choice_table(result)]),
     ]  # fmt: skip
-    return [section for section in sections if section.tables or section.figure == "labels"]
+    has_data = {"labels": True, "figure2": len(result.strength) > 0}
+    return [section for section in sections if section.tables or has_data.get(section.figure)]
 
 
 def _draw(result: Reproduction) -> dict[str, tuple[Figure, str]]:

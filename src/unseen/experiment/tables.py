@@ -89,11 +89,6 @@ class Reproduction:
         """Whether data set and backbone are those of the paper."""
         return self.experiment.data.name in TEST_IMAGES and "vgg19" in self.experiment.data.main_features.lower()
 
-    @property
-    def note(self) -> str:
-        """What is said below a table of figures."""
-        return "In per cent" + ("; Hamming loss: lower is better." if "Hamming" in self.metrics else ".")
-
     def methods(self, track: str) -> list[str]:
         """Methods of a track that ran."""
         return list(self.rows.loc[self.rows.track == track, "method"].unique())
@@ -178,7 +173,8 @@ def _main_note(result: Reproduction, protocol: str) -> str:
     """What is said below Table 2, about both."""
     if protocol != PROTOCOLS[-1]:
         return ""
-    note = f"{result.note} Bold: best of its track."
+    note = "In per cent" + ("; Hamming loss: lower is better." if "Hamming" in result.metrics else ".")
+    note += " Bold: best of its track."
     if any(result.printed(protocol, name) for name in result.methods("paper")):
         note += " (printed): the paper's figure, and in brackets what this run has more."
     if result.spread(protocol).notna().any(axis=None):
@@ -191,21 +187,6 @@ def _main_note(result: Reproduction, protocol: str) -> str:
             "labels. Do not compare them with the others, the paper track."
         )
     return note
-
-
-def split_tables(result: Reproduction) -> list[Table]:
-    """Mean and 95 % interval over the random splits, by protocol."""
-    n, tables = result.n_random, []
-    for protocol in PROTOCOLS if n else ():
-        figures = result.figures(protocol, random=True)
-        rows = [
-            (name, *(interval(figures.loc[name][field]).percent() for field in result.metrics.values()))
-            for name in (*result.methods("paper"), *result.methods("open"))
-        ]
-        note = f"{result.note} Mean over the splits and half of its 95 % interval (Student's t)."
-        head = f"{protocol.capitalize()}, {counted(n, 'random split')} of the classes"
-        tables.append(Table(head, ("method", *result.metrics), rows, note))
-    return tables
 
 
 def choice_table(result: Reproduction) -> Table:
@@ -230,21 +211,6 @@ def strengths(result: Reproduction, protocol: str = "zero-shot") -> DataFrame:
     """MiAP of Figure 2: one row per curve and split, one column per factor."""
     rows = result.strength[result.strength.protocol == protocol]
     return rows.groupby(["curve", "split", "at"], sort=False).miap.mean().unstack("at")[list(FACTORS)]
-
-
-def strength_table(result: Reproduction) -> Table:
-    """Figure 2 in numbers: zero-shot MiAP at each factor."""
-    rows, miap = [], strengths(result)
-    for name in miap.index.unique("curve"):
-        here = miap.loc[name]
-        symbol = "gamma" if name == "TAEP" else "lambda"
-        rows.append((f"{name}, {symbol}", "main split", *map(percent, here.loc[MAIN])))
-        if result.n_random:
-            others = here.drop(MAIN)
-            rows.append(("", "random splits", *(interval(others[at]).percent() for at in FACTORS)))
-    columns = ("method", "", *(f"x {factor:g}" for factor in FACTORS))
-    note = "Zero-shot MiAP in per cent. The factor multiplies the gamma or lambda of the tables."
-    return Table("Figure 2: weaker regularisers", columns, rows, note)
 
 
 def solver_figures(result: Reproduction) -> DataFrame:

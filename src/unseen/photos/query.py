@@ -17,6 +17,7 @@ from scipy.special import expit
 
 from unseen.images.features import describe_each
 from unseen.labels.names import label_key
+from unseen.photos import tagger
 from unseen.photos.storage import Rows, Snapshot, decode_rows
 from unseen.photos.stored_scores import Floats, StoredScores, find_form
 
@@ -49,23 +50,13 @@ class Query(Protocol):
         """Scores and probabilities of a block of photos."""
 
 
-class TaggerQuery:
-    """Words asked of a model; ``names`` are those of the columns."""
+class TaggerQuery(tagger.Query):
+    """Words asked of a model."""
 
     def __init__(self, model: PhotoTagger, words: Any) -> None:
-        self.names, vectors = model.tagger._resolve(model.label_vectors(words))
-        tagger, n_features = model.tagger, model.backbone.n_features
-        self.needs_classes = tagger.n_features_in_ != n_features
-        self._check, self._score = (
-            tagger._check_images,
-            tagger._scorer(tagger._embed(vectors, "words", self.names)),
-        )
-        self.form = find_form(tagger, vectors, n_features) if len(vectors) <= MOST_WORDS else None
-
-    def columns(self, features: Floats, classes: Floats | None) -> tuple[Floats, Floats | None]:
-        """Scores and probabilities of a block of photos."""
-        X = features if classes is None or not self.needs_classes else np.hstack([features, classes])
-        return self._score(self._check(X))
+        super().__init__(model, model.label_vectors(words))
+        is_long, n_features = len(self.names) > MOST_WORDS, model.backbone.n_features
+        self.form = None if is_long else find_form(model.tagger, self.raw_vectors, n_features)
 
 
 class Likeness:

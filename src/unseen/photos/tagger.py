@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unseen import model_file
-from unseen.base import Tag, ZeroShotTagger, best_tags
+from unseen.base import MAYBE, SURE, Tag, ZeroShotTagger, best_tags
 from unseen.explanation import Explanation, settle
 from unseen.hub import PAIRS, find_pair
 from unseen.images.backbones import Backbone, open_backbone
@@ -27,11 +27,9 @@ from unseen.labels.knowable import Doubt, doubts
 from unseen.labels.names import Vocabulary, everyday_labels, label_key, merge_names
 from unseen.labels.space import LabelSpace
 from unseen.templates import data_uri
-from unseen.validation import check_choice, check_count, check_names, check_number, listed
+from unseen.validation import Matrix, check_choice, check_count, check_names, check_number, listed
 
 __all__ = ["MAYBE", "SURE", "PhotoTagger", "PhotoTags", "Query"]
-
-SURE, MAYBE = 0.8, 0.3  # probability from which a tag is called sure, and from which it is shown at all
 
 _PROBED = 20  # labels whose vectors are compared with those of the fit
 _AT_ONCE = 32  # photos scored together
@@ -82,16 +80,25 @@ class Query:
         if vocabulary is not None and negated:
             raise ValueError(f"words: {listed(sorted(negated))} cannot be known. Remove negations.")
         tagger = model.tagger
-        words, raw = tagger._resolve({name: vectors[name] for name in vectors if name not in negated})
-        self.vectors = tagger._embed(raw, "words", words)
+        words, self.raw_vectors = tagger._resolve({name: vectors[name] for name in vectors if name not in negated})
+        self.vectors = tagger._embed(self.raw_vectors, "words", words)
         self.names = words if vocabulary is None else tuple(tag.name for tag in vocabulary.tags)
         self.gives_p = hasattr(tagger, "predict_proba")
         self.needs_classes = tagger.n_features_in_ != model.backbone.n_features
-        self._score = tagger._scorer(self.vectors)
+        self._scorer = tagger._scorer(self.vectors)
         columns = {label_key(word): column for column, word in enumerate(words)}
         self._place = {name: columns[label_key(name)] for name in self.names}
         tags = () if vocabulary is None else vocabulary.tags
         self._above = {(tag.name, parent) for tag in tags for parent in tag.parents}
+
+    def columns(self, features: NDArray[Any], classes: NDArray[Any] | None) -> tuple[Matrix, Matrix | None]:
+        """Scores and probabilities of photos by their features and logits; see `score`."""
+        return self.score(self.model.columns(features, classes))
+
+    def score(self, X: NDArray[Any]) -> tuple[Matrix, Matrix | None]:
+        """Scores and probabilities (None if there are none) of photos, one row each and one column per name."""
+        scores, p = self._scorer(self.model.tagger._check_images(X))
+        return (scores, p) if self.vocabulary is None else self.vocabulary.combine(scores, p)
 
     def tags(
         self, X: NDArray[Any], top: int | None, min_p: float, known: NDArray[Any] | None = None
@@ -100,10 +107,7 @@ class Query:
 
         ``known`` are probabilities that replace those of the model, NaN where they do not.
         """
-        X = self.model.tagger._check_images(X)
-        scores, p = self._score(X)
-        if self.vocabulary is not None:
-            scores, p = self.vocabulary.combine(scores, p)
+        scores, p = self.score(X)
         if p is not None and known is not None:
             p = np.where(np.isnan(known), p, known)
         if p is None or min_p == 0.0:
@@ -391,6 +395,26 @@ def _are_kinds(one: str, other: str) -> bool:
     """Whether one of two names is a kind of the other: "cat" and "animal", "rocking chair" and "chair"."""
     keys = label_key(one), label_key(other)
     return keys[0].endswith(f" {keys[1]}") or keys[1].endswith(f" {keys[0]}") or are_kinds(*keys)
+
+
+def card_rows(tags: Iterable[Tag], doubts: Mapping[str, Doubt] | None = None) -> list[tuple[Any, ...]]:
+    """Tags as rows of a page: name, p or score, width of the bar (0 for none), tone, and kind of doubt."""
+    tags = list(tags)
+    largest, rows = max([1.0, *(tag.score for tag in tags)]), []
+    for name, score, p in tags:
+        tone = (
+            ("sure" if score > 0 else "muted")
+            if p is None
+            else "sure"
+            if p >= SURE
+            else "maybe"
+            if p >= MAYBE
+            else "muted"
+        )
+        value, width = (f"{score:+.2f}", score / largest) if p is None else (f"{100 * p:.0f} %", p)
+        doubt = doubts[name].kind if doubts and name in doubts else ""
+        rows.append((name, value, 0.0 if tone == "muted" else width, tone, doubt))
+    return rows
 
 
 def thumbnail(path: str | Path, size: int = 480) -> str:

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.base import ZeroShotTagger
+from unseen.base import SURE, ZeroShotTagger
 from unseen.datasets import read_annotations
 from unseen.datasets.annotations import Annotations
 from unseen.ensembles import Adapted, Combination
-from unseen.ensembles.adapted import SURE
 from unseen.evaluation.search import SearchResult, class_holdout_search
 from unseen.images.backbones import Backbone, open_backbone
 from unseen.images.features import FeatureSet, open_features
@@ -118,9 +117,8 @@ def train(
         if value is not None:
             parameters[name] = value
     unseen, _ = merge_names(unseen)
-    opened, features = (
-        (features, None) if isinstance(features, FeatureSet) else (open_features(features), features)
-    )
+    opened = features if isinstance(features, FeatureSet) else open_features(features)
+    source = None if isinstance(features, FeatureSet) else features
     made_by = backbone or opened.backbone.get("name")
     if made_by is None:
         raise ValueError("backbone: not recorded in these features. Pass its name, such as efficientnet-lite0.")
@@ -137,11 +135,11 @@ def train(
                 f"{name}: for a fit from scratch alone. Leave it out, or add base=None (--from-scratch)."
             )
     data = _learnable(read_annotated(opened, annotations, split, ("trainval", "train")), unseen, start is None)
-    rows = None if features is None or len(data.rows) == len(opened) else data.rows
+    rows = None if source is None or len(data.rows) == len(opened) else data.rows
     if start is not None:
         logits = None if opened.logits is None else opened.logits[data.rows]
         tagger = adapt(start, opened.X[data.rows], logits, data.annotations).tagger
-        model = PhotoTagger(tagger, network, start.vectors, training=features, training_rows=rows)
+        model = PhotoTagger(tagger, network, start.vectors, training=source, training_rows=rows)
         return Trained(model, data, None)
     vectors = vectors or "use"
     labels = LabelSpace([*data.annotations.labels, *unseen], vectors)
@@ -162,7 +160,7 @@ def train(
         found = class_holdout_search(tagger, grid, X, data.annotations.Y, seen, among_seen, progress=progress)
         tagger.set_params(**found.chosen.params)
     tagger.fit(X, data.annotations.Y, seen, others, R)
-    return Trained(PhotoTagger(tagger, network, vectors, training=features, training_rows=rows), data, found)
+    return Trained(PhotoTagger(tagger, network, vectors, training=source, training_rows=rows), data, found)
 
 
 def adapt(
