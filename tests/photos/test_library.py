@@ -16,7 +16,7 @@ from tests.photos.world import paint, world
 
 from unseen import TAEP, PhotoLibrary, PhotoTagger, make_tagged_scenes
 from unseen.baselines import ConSE
-from unseen.ensembles import BackboneKnowledge, Combination, Stacked
+from unseen.ensembles import Adapted, BackboneKnowledge, Combination, Stacked
 from unseen.files import locked
 from unseen.images.features import describe_each
 from unseen.labels.names import Vocabulary
@@ -271,8 +271,8 @@ def test_photos_are_found_by_words_best_first_with_the_scores_of_the_tagger(colo
     library, model = colours
     assert found(colours, "red") == ["red", "yellow", "green", "blue"]
     for hit in library.search("crimson", model=model):
-        ((_, ((_, score, _),), _),) = model.tag(hit.photo.path, ["crimson"])
-        assert hit.score == pytest.approx(score, abs=0.05)  # eight bits
+        (tagged,) = model.tag(hit.photo.path, ["crimson"])
+        assert hit.score == pytest.approx(tagged.tags[0].score, abs=0.05)  # eight bits
 
 
 def test_photos_are_found_by_date_and_folder(colours):
@@ -316,7 +316,7 @@ def test_tags_come_from_the_index_alone(colours, tmp_path):
     assert tagged.keys() == read.keys()
     for path, tags in tagged.items():
         assert dict(tag[:2] for tag in tags) == pytest.approx(dict(tag[:2] for tag in read[path]), abs=0.05)
-    assert [Path(path).stem for path, (tag,), _ in grouped if tag.name == "blue"] == ["blue", "green"]
+    assert [Path(photo.path).stem for photo in grouped if photo.tags[0].name == "blue"] == ["blue", "green"]
 
 
 def test_photos_that_look_alike_are_found(colours):
@@ -360,9 +360,11 @@ def test_forms_of_scores_are_found_and_give_the_scores_from_stored_rows():
         "both": Combination(taep, knowledge, 12).fit(X, Y, data.seen_labels),
         "stacked": Stacked(knowledge, n_features=12).fit(X, Y, data.seen_labels),
     }
+    models["adapted"] = Adapted(models["stacked"], n_features=12).fit(X, 1 - Y, data.seen_labels)
+    assert models["adapted"].strength_ > 0
     for name, model in models.items():
         form = find_form(model, labels, 12)
-        assert (form.evidence is not None) == (name in ("both", "stacked"))
+        assert (form.evidence is not None) == (name in ("both", "stacked", "adapted"))
         expected = model.decision_function(stored[:, : model.n_features_in_], labels)
         assert np.allclose(form.of_rows(*rows), expected, atol=1e-3), name
     other = Combination(taep, BackboneKnowledge(classes, spread=2.5), 12).fit(X, Y, data.seen_labels)

@@ -222,7 +222,11 @@ def fit(
         from unseen.photos.training import annotated_photos, train
 
         chosen: Any = features, annotations
-        if any(chosen) == (library is not None) or any(chosen) > all(chosen) or (keywords | complete and not library):
+        if (
+            any(chosen) == (library is not None)
+            or any(chosen) > all(chosen)
+            or (keywords | complete and not library)
+        ):
             raise ValueError("FEATURES, --annotations, --library: pass features and annotations, or a library.")
         given: dict[str, Any] = {"vectors": vectors, "rank": rank, "beta": beta, "gamma": gamma, "lam": lam}
         with show_progress() as reporter:

@@ -140,10 +140,7 @@ class Adapted(ZeroShotTagger):
         if self.n_images_ < 2:  # none can be held out
             return
         own = self._entries(X, M, np.where(T == 0, np.nan, T == 1))
-        calibration = getattr(_innermost(self.base_), "calibration_", None)
-        anchors = _Entries(*(part[:0] for part in own))
-        if calibration is not None:
-            anchors = self._entries(calibration.reference_ * calibration.reference_scales_, M)
+        anchors = self._anchors(own, M)
         of_image = deal(np.argsort(own.Z @ own.Z.mean(axis=0), kind="stable"), min(n_splits, self.n_images_))
         self._choose(own, anchors, of_image)
         if self.strength_:
@@ -165,6 +162,16 @@ class Adapted(ZeroShotTagger):
         prior = np.vstack([scores if p is None else _log_odds(p) for scores, p in blocks])
         Z = np.hstack([scaled(X[:, : self.n_features_], normalize=True), np.ones((X.shape[0], 1))])
         return _Entries(Z, expit(prior) if Y is None else Y, prior)
+
+    def _anchors(self, own: _Entries, M: Matrix) -> _Entries:
+        """Reference images of the calibration of base; none if it has no calibration."""
+        base: Any = self.base_
+        while isinstance(base, Adapted):
+            base = base.base_
+        if not hasattr(base, "calibration_"):
+            return own.select(slice(0))
+        reference, scales = base.calibration_.reference_, base.calibration_.reference_scales_
+        return self._entries(reference.astype(np.float64) * scales, M)
 
     def _choose(self, own: _Entries, anchors: _Entries, of_image: NDArray[np.intp]) -> None:
         """Choose the strength, and count sure tags, on folds of images."""
@@ -280,7 +287,3 @@ def _log_odds(p: Matrix) -> Matrix:
 
 def _is_fitted(tagger: Any) -> bool:
     return hasattr(tagger, "label_names_")
-
-
-def _innermost(tagger: Any) -> Any:
-    return _innermost(tagger.base_) if isinstance(tagger, Adapted) else tagger

@@ -77,9 +77,7 @@ class Evaluation(NamedTuple):
     def _tags_table(self) -> Table:
         rows = [(*key, f"{n:,}", f"{100 * precision:.1f}" if n else "-", f"{100 * recall:.1f}")
                 for key, (n, precision, recall) in self.tags.items()]  # fmt: skip
-        note = (
-            f"Sure: p of at least {SURE}; maybe: of {MAYBE} to {SURE}. The tags of an image are not settled here."
-        )
+        note = f"Sure: p of at least {SURE}; maybe: of {MAYBE} to {SURE}. Tags are not settled here."
         columns = ("tags", "labels", "number", "precision", "recall")
         return Table("Sure and maybe tags", columns, rows, note)
 
@@ -126,7 +124,8 @@ def evaluate_photos(
     query = Query(model, model.label_vectors(names))
     blocks = [query.score(X[start : start + AT_ONCE]) for start in range(0, len(X), AT_ONCE)]
     scores = np.vstack([block for block, _ in blocks])
-    tags, reliable = _judge(Y, np.vstack([p for _, p in blocks]), n_seen) if query.gives_p else ({}, {})
+    likely = [p for _, p in blocks if p is not None]
+    tags, reliable = _judge(Y, np.vstack(likely), n_seen) if likely else ({}, {})
     summaries = {}
     for name, part in (("zero-shot", slice(n_seen, None)), ("generalized", slice(None)), ("seen", slice(n_seen))):
         rows = (Y[:, part] == 1).any(axis=1) | (name == "generalized")
@@ -142,7 +141,7 @@ def evaluate_photos(
 
 
 def _judge(Y: Any, p: Any, n_seen: int) -> tuple[dict[tuple[str, str], Judged], dict[str, Reliability]]:
-    """Figures of sure and maybe tags, and how reliable p is; of seen labels and of unseen ones, if shown at all."""
+    """Figures of sure and maybe tags, and how reliable p is; of seen and of unseen labels."""
     tags, reliable = {}, {}
     for name, part in (("seen", slice(n_seen)), ("unseen", slice(n_seen, None))):
         if not (Y[:, part] == 1).any():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from scipy.special import expit
 
 from unseen.images.features import describe_each
 from unseen.labels.names import label_key
-from unseen.photos import tagger
 from unseen.photos.storage import Rows, Snapshot, decode_rows
 from unseen.photos.stored_scores import Floats, StoredScores, find_form
 
@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 BLOCK = 2048  # rows decoded at a time
 MOST_COPIED = 2**17  # rows copied at a time where only some are wanted
 CANDIDATES = 500  # photos, at least, that get a probability where the scores have a form
-MOST_WORDS = 32  # of a query; more are faster on decoded rows
 LEAST_COSINE, COSINE_WEIGHT, AGREEMENT = 0.6, 0.4, 1.22  # of near-identical photos: see docs/library.md
 
 
-class Query(Protocol):
+class Asked(Protocol):
     """Words asked of photos: one column of scores and, if the model has them, of probabilities per word.
 
     With a ``form``, the scores of all photos are computed as they are stored, and ``columns`` is called for the
@@ -50,13 +49,19 @@ class Query(Protocol):
         """Scores and probabilities of a block of photos."""
 
 
-class TaggerQuery(tagger.Query):
-    """Words asked of a model."""
+class Words:
+    """Words asked of a model, as its `Query` scores them."""
 
-    def __init__(self, model: PhotoTagger, words: Any) -> None:
-        super().__init__(model, model.label_vectors(words))
-        is_long, n_features = len(self.names) > MOST_WORDS, model.backbone.n_features
-        self.form = None if is_long else find_form(model.tagger, self.raw_vectors, n_features)
+    def __init__(self, model: PhotoTagger, words: Sequence[str]) -> None:
+        self.query = model.query(words)
+        missing = [doubt.sentence for word, doubt in self.query.doubts.items() if word not in self.query.names]
+        if missing:
+            raise ValueError(f"words: {missing[0]} Search with none_of (--not) instead.")
+        for doubt in self.query.doubts.values():
+            warnings.warn(doubt.sentence, stacklevel=5)
+        self.needs_classes, self.columns = self.query.needs_classes, self.query.columns
+        vectors = model.label_vectors(list(self.query.names))
+        self.form = find_form(model.tagger, np.array(list(vectors.values())), model.backbone.n_features)
 
 
 class Likeness:
@@ -94,7 +99,7 @@ class Best(NamedTuple):
 class Expression:
     """One value per photo from the columns of a query: any of the first, all of the second, none of the third."""
 
-    query: Query
+    query: Asked
     any_of: tuple[int, ...] = (0,)
     all_of: tuple[int, ...] = ()
     none_of: tuple[int, ...] = ()
@@ -109,7 +114,7 @@ class Expression:
             names.setdefault(label_key(name), name)
         place = {key: i for i, key in enumerate(names)}
         groups = ([place[label_key(name)] for name in group] for group in (any_of, all_of, none_of))
-        return cls(TaggerQuery(model, list(names.values())), *(tuple(dict.fromkeys(group)) for group in groups))
+        return cls(Words(model, list(names.values())), *(tuple(dict.fromkeys(group)) for group in groups))
 
     @property
     def is_single(self) -> bool:
@@ -216,7 +221,7 @@ def _controller() -> Any:
 
 
 def exact_columns(
-    query: Query, features: Rows, classes: Rows | None, rows: NDArray[np.intp]
+    query: Asked, features: Rows, classes: Rows | None, rows: NDArray[np.intp]
 ) -> Iterator[tuple[Floats, Floats | None]]:
     """Scores and probabilities of rows, block by block."""
     for start in range(0, len(rows), BLOCK):

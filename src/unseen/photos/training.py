@@ -262,23 +262,21 @@ def sure_tags(tagger: Adapted) -> Table:
     note = "Before → after: of the packaged model alone, and with your labels."
     if not hasattr(tagger, "predict_proba"):
         note += " It is not calibrated: p is taken from the score."
-    columns = ("label", "shown", "precision", "recall")
+    columns = ("label", "photos", "precision", "recall")
     return Table(f"Sure tags (p >= {SURE}) on held-out photos", columns, rows, note)
 
 
 def verdict(tagger: Adapted) -> str:
     """Whether annotations have made the sure tags on held-out images better, in a sentence."""
     if not tagger.strength_:
-        return (
-            "Nothing learned: on held-out photos the packaged model alone is as good, and the new one equals it."
-        )
+        return "Nothing learned: on held-out photos the packaged model alone is as good. The new one equals it."
     right, marked, shown = tagger.sure_.sum(axis=2).T
     before, after = 1.25 * right / np.maximum(marked + 0.25 * shown, 1.0)  # F-measure; precision counts twice
     if after > before:
         return "On held-out photos your labels have made the sure tags better."
-    return (
-        "On held-out photos the sure tags of the packaged model alone are as good or better. Annotate more photos."
-    )
+    if after == before:
+        return "On held-out photos the sure tags are as good as those of the packaged model alone."
+    return "On held-out photos the sure tags of the packaged model alone are better. Annotate more photos."
 
 
 def read_annotated(
