@@ -82,7 +82,7 @@ def fit(data: Path, annotations: dict[str, Annotations]) -> Any:
     model.fit(images, known, dict(zip(labels, vectors, strict=True)))
     words = LabelSpace(everyday_labels(), VECTORS, missing="skip")
     report = lambda done, total: print(f"calibrating: {done} of {total}", flush=True)  # noqa: E731
-    return calibrate(model, images, known, words, n_reference=200, progress=report)
+    return calibrate(model, images, known, words, n_reference=150, progress=report)
 
 
 def write_model(tagger: Any) -> None:

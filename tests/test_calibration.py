@@ -11,7 +11,7 @@ from unseen.baselines import ConSE
 from unseen.calibration import calibrate
 from unseen.ensembles import BackboneKnowledge, Combination, Stacked
 
-FEW = {"n_splits": 3, "n_repeats": 1, "n_trees": 100, "n_reference": 40}
+FEW = {"n_splits": 3, "n_repeats": 1, "n_trees": 150, "n_reference": 40}
 N_CLASSES = 12
 
 
@@ -89,19 +89,25 @@ def test_a_model_without_calibration_says_so(data):
     assert "not calibrated" in str(error.value.__cause__)
 
 
-def test_the_trees_are_those_of_scikit_learn():
+def test_the_trees_are_those_of_scikit_learn(monkeypatch):
     rng = np.random.default_rng(0)
     q = rng.normal(size=(600, 5)).astype(np.float32)
     shown = q[:, 0] + 0.5 * q[:, 1] ** 2 + rng.normal(size=600) > 1
-    entries = calibration._Entries(q, shown, rng.integers(1, 3, size=600).astype(float))
-    trees, offset = calibration._boost([entries], 25, 0)
-    order = np.random.default_rng(0).permutation(600)
-    expected = HistGradientBoostingClassifier(
-        max_iter=25, max_leaf_nodes=8, learning_rate=0.05, l2_regularization=10.0, max_features=0.3,
-        min_samples_leaf=6, early_stopping=False, random_state=0, monotonic_cst=[1, 1, 1, 0, 0],
-    ).fit(q[order], shown[order], entries.weights[order])  # fmt: skip
-    found = offset + calibration.sum_of_trees(q, *trees)
-    np.testing.assert_allclose(found, expected.decision_function(q), atol=1e-5)
+    entries = calibration._Entries(q, shown, rng.integers(1, 3, size=600).astype(float), rng.integers(0, 9, 600))
+    monkeypatch.setattr(calibration, "N_FITS", 3)
+    trees, offset = calibration._boost([entries], 75, 0)
+    draws = np.random.default_rng(0)
+    order = draws.permutation(600)
+    group = (draws.permutation(9) % 3)[entries.labels[order]]
+    expected = np.zeros(600)
+    for k in range(3):
+        rows = order[group != k]
+        model = HistGradientBoostingClassifier(
+            max_iter=25, max_leaf_nodes=8, learning_rate=0.1, l2_regularization=10.0, max_features=0.3,
+            min_samples_leaf=6, early_stopping=False, random_state=k, monotonic_cst=[1, 1, 1, 0, 0],
+        )  # fmt: skip
+        expected += model.fit(q[rows], shown[rows], entries.weights[rows]).decision_function(q) / 3
+    np.testing.assert_allclose(offset + calibration.sum_of_trees(q, *trees), expected, atol=1e-5)
 
 
 def test_few_labels_are_refused(data):

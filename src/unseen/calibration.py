@@ -31,6 +31,7 @@ HIGHEST = 0.04  # share of the reference images on which a label fires most
 HOPELESS = 7.0  # entries this far below the best of their image are thinned out in training
 MOST_ENTRIES = 400_000  # of images and labels that the trees are learned on
 N_LEAVES = 8  # of a tree
+N_FITS = 5  # of the trees; each leaves out a fifth of the labels
 N_RISING = 3  # p rises with the first quantities: the score, and the score among those on reference images
 
 
@@ -169,7 +170,7 @@ def calibrate(
     n_splits: int = 5,
     n_repeats: int = 3,
     n_reference: int = 256,
-    n_trees: int = 150,
+    n_trees: int = 300,
     random_state: int = 0,
     progress: Any = None,
 ) -> Any:
@@ -187,7 +188,7 @@ def calibrate(
         Labels and images are dealt into ``n_splits`` groups; each group is held out once, in each repeat.
     n_reference : int, default=256
         Reference images, drawn from X and stored with the model.
-    n_trees : int, default=150
+    n_trees : int, default=300
         Trees for either kind of label.
     random_state : int, default=0
     progress : callable(done, total), optional
@@ -239,6 +240,7 @@ class _Entries(NamedTuple):
     quantities: NDArray[np.float32]
     is_shown: NDArray[np.bool_]
     weights: Matrix
+    labels: NDArray[np.intp]
 
 
 def _folds(T: Any, useful: Any, n_splits: int, n_repeats: int, rng: Any) -> Iterator[_Fold]:
@@ -274,7 +276,8 @@ def _held_out(
         # Most entries are hopeless: one in ten of them is enough, at ten times the weight.
         hopeless = (t == -1) & (scores < scores.max(axis=1, keepdims=True) - HOPELESS) & (scores < 0)
         used = (t != 0) & (~hopeless | (rng.random(t.shape) < 0.1))
-        found.append(_Entries(values[used], t[used] == 1, np.where(hopeless, 10.0, 1.0)[used]))
+        weights, which = np.where(hopeless, 10.0, 1.0), np.broadcast_to(labels, t.shape)
+        found.append(_Entries(values[used], t[used] == 1, weights[used], which[used]))
     return found
 
 
@@ -289,30 +292,37 @@ class Trees(NamedTuple):
 
 
 def _boost(entries: list[_Entries], n_trees: int, random_state: int) -> tuple[Trees, float]:
-    """Fit the trees; also their offset."""
+    """Fit the trees and their offset: a mean over fits that leave out some labels, so that none decides alone."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    q, shown, weights = (np.concatenate(part) for part in zip(*entries, strict=True))
-    used = np.random.default_rng(random_state).permutation(len(q))[:MOST_ENTRIES]
-    model = HistGradientBoostingClassifier(
-        max_iter=n_trees, max_leaf_nodes=N_LEAVES, learning_rate=0.05, l2_regularization=10.0, max_features=0.3,
-        min_samples_leaf=max(1, min(500, len(used) // 100)), early_stopping=False, random_state=random_state,
-        monotonic_cst=[1] * N_RISING + [0] * (q.shape[1] - N_RISING),
-    )  # fmt: skip
-    with threadpool_limits(1):  # threads that wait for each other are slow on a busy machine
-        model.fit(q[used], shown[used], weights[used])
-    # scikit-learn has no public way to its trees; a test compares the two.
-    found = [stage[0].nodes for stage in model._predictors]
-    shape = n_trees, 2 * N_LEAVES - 1
+    q, shown, weights, labels = (np.concatenate(part) for part in zip(*entries, strict=True))
+    rng = np.random.default_rng(random_state)
+    used = rng.permutation(len(q))[:MOST_ENTRIES]
+    q, shown, weights, labels = q[used], shown[used], weights[used], labels[used]
+    group = (rng.permutation(labels.max() + 1) % N_FITS)[labels]
+    nodes, offsets = [], []
+    for left_out in range(N_FITS):
+        model = HistGradientBoostingClassifier(
+            max_iter=n_trees // N_FITS, max_leaf_nodes=N_LEAVES, learning_rate=0.1, l2_regularization=10.0,
+            max_features=0.3, min_samples_leaf=max(1, min(500, len(q) // 100)), early_stopping=False,
+            monotonic_cst=[1] * N_RISING + [0] * (q.shape[1] - N_RISING), random_state=random_state + left_out,
+        )  # fmt: skip
+        rows = group != left_out
+        with threadpool_limits(1):  # threads that wait for each other are slow on a busy machine
+            model.fit(q[rows], shown[rows], weights[rows])
+        # scikit-learn has no public way to its trees; a test compares the two.
+        nodes += [stage[0].nodes for stage in model._predictors]
+        offsets.append(float(model._baseline_prediction.ravel()[0]))
+    shape = len(nodes), 2 * N_LEAVES - 1
     trees = Trees(np.zeros(shape, np.int16), np.zeros(shape, np.float32), np.full(shape, -1, np.int8),
                   np.full(shape, -1, np.int8), np.zeros(shape, np.float32))  # fmt: skip
-    for number, nodes in enumerate(found):
-        inner = np.flatnonzero(nodes["is_leaf"] == 0)
-        trees.features[number, inner] = nodes["feature_idx"][inner]
-        trees.thresholds[number, inner] = nodes["num_threshold"][inner]
-        trees.left[number, inner], trees.right[number, inner] = nodes["left"][inner], nodes["right"][inner]
-        trees.values[number, : len(nodes)] = nodes["value"]
-    return trees, float(model._baseline_prediction.ravel()[0])
+    for number, tree in enumerate(nodes):
+        inner = np.flatnonzero(tree["is_leaf"] == 0)
+        trees.features[number, inner] = tree["feature_idx"][inner]
+        trees.thresholds[number, inner] = tree["num_threshold"][inner]
+        trees.left[number, inner], trees.right[number, inner] = tree["left"][inner], tree["right"][inner]
+        trees.values[number, : len(tree)] = tree["value"] / N_FITS
+    return trees, float(np.mean(offsets))
 
 
 @njit(cache=True, parallel=True)

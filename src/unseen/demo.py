@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from unseen.base import Tag
+from unseen.base import SURE, Tag
 from unseen.datasets.scenes import make_tagged_scenes
 from unseen.evaluation import plots
 from unseen.evaluation.metrics import Summary
@@ -58,9 +58,10 @@ class Certificate(NamedTuple):
 
 
 class DemoResult(NamedTuple):
-    """Photos (data URI, title, tags) or why there are none; test figures; certificates; both as tables."""
+    """Photos (data URI, title, sure tags) or why there are none; test figures; certificates; both as tables."""
 
     photos: list[tuple[str, str, tuple[Tag, ...]]]
+    n_annotated: int  # labels of the packaged model
     problem: str
     methods: list[Method]
     certificates: list[Certificate]
@@ -83,10 +84,12 @@ def run_demo(
     report : callable, optional
         ``report(title)`` begins a stage and returns ``step(done, total)``.
     """
+    from unseen.photos.tagger import card_rows
+
     plots.require_matplotlib()
     report = report or (lambda title: lambda done, total: None)
     report("tagging the packaged photos")
-    photos, problem = _tag_photos()
+    photos, n_annotated, problem = _tag_photos()
     report("simulating scenes")
     work = _Experiment(seed, quick)
     found = {name: work.search(name, report(f"choosing parameters of {name}")) for name in METHODS}
@@ -104,11 +107,12 @@ def run_demo(
     methods = [work.test(name, model) for name, model in models.items()]
     methods += [work.chance(), work.test("ceiling: all labels annotated", work.ceiling(params[best]["beta"]))]
     tables = [*_method_tables(methods), _certificate_table(certificates, params)]
-    result = DemoResult(photos, problem, methods, certificates, tables)
+    result = DemoResult(photos, n_annotated, problem, methods, certificates, tables)
     report("writing the page")
     traces = {"paper's alternation": models[alternation].objective_trace_, "convex": models[best].objective_trace_}
     page = render(
-        "demo.html.j2", result=result, data=work.data, best=methods[METHODS.index(best)],
+        "demo.html.j2", result=result, data=work.data, best=methods[METHODS.index(best)], sure=SURE,
+        cards=[(photo, title, card_rows(tags)) for photo, title, tags in photos],
         traces=plots.to_svg(plots.objective_traces(traces, bounds[best]), prefix="traces-"),
         labels=plots.to_svg(_label_map(models[best]), prefix="labels-"),
         command=f"unseen demo --seed {seed}{' --quick' if quick else ''}",
@@ -117,19 +121,20 @@ def run_demo(
     return result
 
 
-def _tag_photos() -> tuple[list[tuple[str, str, tuple[Tag, ...]]], str]:
-    """Return the packaged photos with their best everyday words, or why there are none."""
+def _tag_photos() -> tuple[list[tuple[str, str, tuple[Tag, ...]]], int, str]:
+    """Return the packaged photos with their sure tags, the best one at least; or why there are none."""
     from unseen.photos.tagger import PhotoTagger, thumbnail
 
     try:
         model, tagged = PhotoTagger.load(), []
+        words = model.query()
         for name, title in PHOTOS.items():
             with as_file(files("unseen.images").joinpath(f"data/photos/{name}.jpg")) as path:
-                (photo,) = model.tag(path, top=4)
-                tagged.append((thumbnail(path), title, photo.tags))
+                (photo,) = model.tag(path, words, min_p=SURE)
+                tagged.append((thumbnail(path), title, photo.tags or tuple(filter(None, [photo.guess]))))
     except ImportError as error:  # an optional dependency is missing
-        return [], str(error)
-    return tagged, ""
+        return [], 0, str(error)
+    return tagged, model.tagger.n_seen_, ""
 
 
 class _Experiment:

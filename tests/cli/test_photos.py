@@ -100,7 +100,26 @@ def test_fit_tells_what_it_learned_and_what_to_do_next(tmp_path):
     assert "18 images without annotations" in out
     assert "Chosen on held-out labels: beta = " in out
     assert f"unseen tag PHOTOS --model {tmp_path / 'm.safetensors'}" in out
-    assert PhotoTagger.load(tmp_path / "m.safetensors").tagger.label_names_[-1] == "yellow"
+    assert "From scratch: there is no packaged model for" in out
+    assert "From scratch" not in fit(tmp_path / "m.safetensors", "--from-scratch").stdout
+    assert PhotoTagger.load(tmp_path / "m.safetensors").tagger.label_names_[-1] == "blue"
+
+
+def test_fit_starts_from_the_packaged_model_and_tells_before_and_after(tmp_path, monkeypatch):
+    packaged = PhotoTagger.load(world() / "model.safetensors")
+    load = PhotoTagger.load
+    monkeypatch.setattr(PhotoTagger, "load", lambda path=None: packaged if path is None else load(path))
+    model = tmp_path / "m.safetensors"
+    arguments = ("fit", world() / "feats", "-a", world() / "labels.csv", "-o", model)
+    out = run(*arguments).stdout
+    assert "Learned 3 labels from 42 images, on top of the packaged model." in out
+    assert "Strength: " in out
+    rows = {line.split()[0]: line for line in out.splitlines() if " → " in line}
+    assert {"all", "red", "green", "blue", "Before"} == rows.keys()
+    assert "\nOn held-out photos " in out
+    assert PhotoTagger.load(model).tagger.base_.label_names_ == packaged.tagger.label_names_
+    assert "certified gap" in run(*arguments, "--from-scratch", "--vectors", world() / "vectors.csv").stdout
+    assert run(*arguments, "--beta", 1, code=2).stderr.startswith("unseen fit: beta: ")
 
 
 def test_a_model_is_used_from_any_folder(tmp_path, monkeypatch):

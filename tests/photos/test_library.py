@@ -16,7 +16,7 @@ from tests.photos.world import paint, world
 
 from unseen import TAEP, PhotoLibrary, PhotoTagger, make_tagged_scenes
 from unseen.baselines import ConSE
-from unseen.ensembles import BackboneKnowledge, Combination, Stacked
+from unseen.ensembles import Adapted, BackboneKnowledge, Combination, Stacked
 from unseen.files import locked
 from unseen.images.features import describe_each
 from unseen.labels.names import Vocabulary
@@ -360,9 +360,11 @@ def test_forms_of_scores_are_found_and_give_the_scores_from_stored_rows():
         "both": Combination(taep, knowledge, 12).fit(X, Y, data.seen_labels),
         "stacked": Stacked(knowledge, n_features=12).fit(X, Y, data.seen_labels),
     }
+    models["adapted"] = Adapted(models["stacked"], n_features=12).fit(X, 1 - Y, data.seen_labels)
+    assert models["adapted"].strength_ > 0
     for name, model in models.items():
         form = find_form(model, labels, 12)
-        assert (form.evidence is not None) == (name in ("both", "stacked"))
+        assert (form.evidence is not None) == (name in ("both", "stacked", "adapted"))
         expected = model.decision_function(stored[:, : model.n_features_in_], labels)
         assert np.allclose(form.of_rows(*rows), expected, atol=1e-3), name
     other = Combination(taep, BackboneKnowledge(classes, spread=2.5), 12).fit(X, Y, data.seen_labels)

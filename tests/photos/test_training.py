@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 from tests.photos.world import fit, world, write_rows
 
+from unseen import PhotoTagger
+from unseen.datasets.annotations import Annotations
+from unseen.ensembles import Adapted
+from unseen.images.features import open_features
 from unseen.photos.evaluation import evaluate_photos
-from unseen.photos.training import train
+from unseen.photos.training import adapt, sure_tags, train, verdict
 
 
 def test_an_unseen_label_is_ranked_well_on_test_images():
@@ -95,3 +99,97 @@ def test_features_without_names_or_of_another_size_are_refused(tmp_path):
     for name, backbone in (("bare.npy", "eye.onnx"), ("bare.npy", None), ("wide.npz", "eye.onnx")):
         with pytest.raises(ValueError, match=r"^(features|backbone): "):
             train(tmp_path / name, world() / "labels.csv", backbone=backbone and str(world() / backbone))
+
+
+@pytest.fixture(scope="module")
+def base():
+    """A model that knows red and green."""
+    return PhotoTagger.load(world() / "model.safetensors")
+
+
+@pytest.fixture(scope="module")
+def labels(tmp_path_factory):
+    rows = [(f"{i:03d}.jpg", int(i % 6 in (2, 4, 5)), int(i % 6 in (0, 3, 4))) for i in range(42)]
+    return write_rows(tmp_path_factory.mktemp("top") / "l.csv", [("path", "blue", "Red"), *rows])
+
+
+@pytest.fixture(scope="module")
+def trained(base, labels):
+    return train(world() / "feats", labels, base=base)
+
+
+def test_labels_on_top_are_added_and_other_words_stay_as_they_were(trained, base):
+    tagger, X = trained.model.tagger, open_features(world() / "feats")
+    assert isinstance(tagger, Adapted)
+    assert tagger.label_names_ == ("blue", "red", "green")  # spelled as in base
+    columns = base.columns(X.X, X.logits)
+    words = base.label_vectors(["green", "crimson", "cold"])
+    before, after = (one.decision_function(columns, words) for one in (base.tagger, tagger))
+    np.testing.assert_array_equal(after, before)
+    assert tagger.strength_ > 0
+    given = world() / "feats", world() / "labels.csv"
+    before, after = (evaluate_photos(model, *given).average_precision["blue"] for model in (base, trained.model))
+    assert after > before
+    assert "too optimistic" in evaluate_photos(trained.model, *given, "train").warning
+
+
+def test_explanations_of_labels_on_top(trained):
+    photo = world() / "photos" / "002.jpg"
+    assert "your photos of blue" in {part.name for part in trained.model.explain(photo, "blue").parts}
+    with pytest.raises(ValueError, match=r"^by: "):
+        trained.model.explain(photo, "blue", by="images")
+
+
+def test_a_saved_model_on_top_is_used_like_any_other(trained, tmp_path):
+    trained.model.save(tmp_path / "m.safetensors")
+    photo, words = world() / "photos" / "002.jpg", ["blue", "crimson"]
+    expected = next(trained.model.tag(photo, words))
+    assert next(PhotoTagger.load(tmp_path / "m.safetensors").tag(photo, words)) == expected
+
+
+def test_rejections_alone_in_arrays_are_enough_on_top(base):
+    made = open_features(world() / "feats")
+    rejected = Annotations(made.paths[:8], ["blue"], np.zeros((8, 1)))
+    tagger = adapt(base, made.X[:8], made.logits[:8], rejected).tagger
+    assert (tagger.n_own_, tagger.n_images_) == (1, 8)
+    X = base.columns(made.X, made.logits)
+    assert tagger.decision_function(X, ["blue"]).mean() < base.tagger.decision_function(X, ["blue"]).mean()
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"unseen": ["cold"]}, {"vectors": "glove"}, {"relations": ["wordnet"]}, {"classes": False},
+     {"search": True}, {"beta": 0.0}, {"rank": 2}],
+)  # fmt: skip
+def test_options_of_a_fit_from_scratch_are_refused(option, base, labels):
+    (name,) = option
+    with pytest.raises(ValueError, match=rf"^{name}: .*--from-scratch"):
+        train(world() / "feats", labels, base=base, **option)
+
+
+def test_another_base_is_refused(base, labels, tmp_path):
+    for other, message in (("best", "base: 'best'"), (PhotoTagger.load(), "base: a model for 'eff")):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            train(world() / "feats", labels, base=other)
+    made = open_features(world() / "feats")
+    np.savez(tmp_path / "bare.npz", features=made.X, image_id=made.paths)
+    with pytest.raises(ValueError, match=r"^features: no logits"):
+        train(tmp_path / "bare.npz", labels, base=base, backbone=str(world() / "eye.onnx"))
+
+
+def test_the_table_of_sure_tags_and_the_verdict_follow_the_counts():
+    tagger = Adapted()
+    tagger.label_names_, tagger.n_own_, tagger.strength_, tagger.base_ = ("a", "b", "c"), 2, 3.0, Adapted()
+    tagger.base_.base_ = PhotoTagger.load(world() / "model.safetensors").tagger
+    tagger.sure_ = np.array([[[3, 0], [4, 0], [10, 5]], [[6, 1], [6, 2], [10, 5]]], dtype=float)
+    assert sure_tags(tagger).rows == [
+        ("all labels", "15", "75 % → 88 %", "20 % → 47 %"), ("a", "10", "75 % → 100 %", "30 % → 60 %"),
+        ("b", "5", "- → 50 %", "0 % → 20 %"),
+    ]  # fmt: skip
+    assert "your labels have made the sure tags better" in verdict(tagger)
+    tagger.sure_ = tagger.sure_[::-1]
+    assert "the packaged model alone are better" in verdict(tagger)
+    tagger.sure_ = tagger.sure_[[0, 0]]
+    assert "as good as those of the packaged model" in verdict(tagger)
+    tagger.strength_ = 0.0
+    assert verdict(tagger).startswith("Nothing learned")

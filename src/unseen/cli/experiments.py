@@ -31,8 +31,7 @@ def demo(
         if result.problem:
             say(f"No photos were tagged: {result.problem}")
         for _, title, tags in result.photos:
-            shown = ", ".join(f"{tag.name} {tag.score:+.2f}" for tag in tags if tag.score > 0)
-            say(f"{title}: {shown or 'no tag'}")
+            say(f"{title}: " + ", ".join(f"{tag.name} {100 * tag.p:.0f} %" for tag in tags if tag.p is not None))
         say("")
         say("The experiment: learn 12 annotated labels of simulated scenes, tag with 12 others.")
         say("")

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from sklearn.base import clone
 
-from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
+from unseen.base import SURE, TrainingProblem, ZeroShotTagger, seen_places
 from unseen.baselines._linear import known_images, project, scaled
 from unseen.ensembles.stacked import deal
 from unseen.explanation import Kind
 from unseen.validation import Matrix, check_count, check_names
 
-SURE = 0.8  # probability from which a tag is sure
 STRENGTHS = (0.0, 0.1, 1.0, 3.0, 10.0, 30.0)
 LEAST_P = 1e-6  # a prior of 0 or 1 could never be corrected
 AT_ONCE = 1000  # images whose probabilities are computed together
@@ -141,10 +140,7 @@ class Adapted(ZeroShotTagger):
         if self.n_images_ < 2:  # none can be held out
             return
         own = self._entries(X, M, np.where(T == 0, np.nan, T == 1))
-        calibration = getattr(_innermost(self.base_), "calibration_", None)
-        anchors = _Entries(*(part[:0] for part in own))
-        if calibration is not None:
-            anchors = self._entries(calibration.reference_ * calibration.reference_scales_, M)
+        anchors = self._anchors(own, M)
         of_image = deal(np.argsort(own.Z @ own.Z.mean(axis=0), kind="stable"), min(n_splits, self.n_images_))
         self._choose(own, anchors, of_image)
         if self.strength_:
@@ -166,6 +162,16 @@ class Adapted(ZeroShotTagger):
         prior = np.vstack([scores if p is None else _log_odds(p) for scores, p in blocks])
         Z = np.hstack([scaled(X[:, : self.n_features_], normalize=True), np.ones((X.shape[0], 1))])
         return _Entries(Z, expit(prior) if Y is None else Y, prior)
+
+    def _anchors(self, own: _Entries, M: Matrix) -> _Entries:
+        """Reference images of the calibration of base; none if it has no calibration."""
+        base: Any = self.base_
+        while isinstance(base, Adapted):
+            base = base.base_
+        if not hasattr(base, "calibration_"):
+            return own.select(slice(0))
+        reference, scales = base.calibration_.reference_, base.calibration_.reference_scales_
+        return self._entries(reference.astype(np.float64) * scales, M)
 
     def _choose(self, own: _Entries, anchors: _Entries, of_image: NDArray[np.intp]) -> None:
         """Choose the strength, and count sure tags, on folds of images."""
@@ -216,12 +222,11 @@ class Adapted(ZeroShotTagger):
     def _label_space(self, M: Matrix) -> Matrix:
         return self.base_._label_space(self.base_._embed(M, "labels"))
 
-    def _part_table(self, X: Any, M: Matrix) -> tuple[list[tuple[Kind, str]], Matrix]:
-        keys, values = self.base_._part_table(X, self.base_._embed(M, "labels"))
+    def _part_table(self, X: Any, M: Matrix, rows: Any, columns: Any) -> tuple[list[tuple[Kind, str]], Matrix]:
+        keys, values = self.base_._part_table(X, self.base_._embed(M, "labels"), rows, columns)
         which, added = self._added(X, M)
         names = [self.label_names_[place] for place in seen_places(M[which], self.label_vectors_)]
-        own = np.zeros((len(M), len(names)))
-        own[np.arange(len(M))[which], np.arange(len(names))] = added[0]
+        own = np.where(columns[:, None] == which, added[rows], 0.0)
         return [*keys, *(("label", f"your photos of {name}") for name in names)], np.hstack([values, own])
 
 
@@ -281,7 +286,3 @@ def _log_odds(p: Matrix) -> Matrix:
 
 def _is_fitted(tagger: Any) -> bool:
     return hasattr(tagger, "label_names_")
-
-
-def _innermost(tagger: Any) -> Any:
-    return _innermost(tagger.base_) if isinstance(tagger, Adapted) else tagger

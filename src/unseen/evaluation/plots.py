@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import orthogonal_procrustes
 from sklearn.metrics.pairwise import cosine_similarity
 
+from unseen.evaluation.metrics import Reliability
 from unseen.explanation import Explanation
 from unseen.files import write_atomically
 from unseen.validation import Matrix, check_vectors
@@ -155,6 +156,28 @@ def label_map(maps: Mapping[str, ArrayLike], names: Sequence[str], seen: ArrayLi
     figure.set_layout_engine("none")
     for axes, points in zip(every, maps_of_points, strict=True):
         _place_names(axes, points, names, np.where(seen, BLUE, ORANGE))
+    return figure
+
+
+@_styled()
+def reliability_diagram(groups: Mapping[str, Reliability], few: int = 0) -> Figure:
+    """Observed share of right tags against p, the diagonal being ideal; hollow where there are fewer than ``few``.
+
+    Bars are two standard errors of the share.
+    """
+    figure, (axes,) = _axes(4.6, 4.4)
+    axes.plot([0, 1], [0, 1], color=SOFT, lw=1.0, ls=_DASHES, zorder=1)
+    for (name, (n, p, observed)), (colour, marker) in zip(groups.items(), cycle(_LOOKS), strict=False):
+        error = 2.0 * np.sqrt(p * (1.0 - p) / np.maximum(n, 1))
+        axes.errorbar(p, observed, error, color=colour, lw=1.6, capsize=0, elinewidth=1.0, label=name, zorder=2)
+        for filled in (True, False):
+            shown = (n > 0) & ((n >= few) == filled)
+            fill = colour if filled else "white"
+            axes.plot(p[shown], observed[shown], marker, color=colour, mfc=fill, ms=5.5, zorder=3)
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xlabel="p", title="share of tags that are right")
+    axes.set_aspect("equal")
+    axes.grid()
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 

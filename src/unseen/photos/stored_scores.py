@@ -116,6 +116,8 @@ def _find_evidence(
     An image of class k alone has the score ``factor logs + roots_k + offset``: with these, the scores of other
     images are linear in the factor and the offset.
     """
+    while hasattr(tagger, "base_"):  # an `Adapted` adds linear parts to it
+        tagger = tagger.base_
     parts = [tagger, *(part for name, part in vars(tagger).items() if name.endswith("_"))]
     knowledge: Any = next((part for part in parts if isinstance(part, BackboneKnowledge)), None)
     scores = score(logits)

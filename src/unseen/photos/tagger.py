@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.resources import as_file, files
 from inspect import signature
 from itertools import islice
@@ -13,9 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from unseen import model_file
-from unseen.base import Tag, ZeroShotTagger, best_tags
+from unseen.base import MAYBE, SURE, Tag, ZeroShotTagger, best_tags
 from unseen.explanation import Explanation, settle
 from unseen.hub import PAIRS, find_pair
 from unseen.images.backbones import Backbone, open_backbone
@@ -24,17 +26,15 @@ from unseen.images.imagenet import are_kinds
 from unseen.images.reading import find_images, read_image
 from unseen.labels.encoders import split_prompt, with_absolute_path
 from unseen.labels.knowable import Doubt, doubts
-from unseen.labels.names import everyday_labels, label_key, merge_names
+from unseen.labels.names import Vocabulary, everyday_labels, label_key, merge_names
 from unseen.labels.space import LabelSpace
 from unseen.templates import data_uri
 from unseen.validation import Matrix, check_choice, check_count, check_names, check_number, listed
 
 __all__ = ["MAYBE", "SURE", "PhotoTagger", "PhotoTags", "Query"]
 
-SURE, MAYBE = 0.8, 0.3  # probability from which a tag is called sure, and from which it is shown at all
-
 _PROBED = 20  # labels whose vectors are compared with those of the fit
-_AT_ONCE = 32  # photos scored together
+_AT_ONCE = 64  # photos scored together
 
 Words = str | Sequence[str] | Mapping[str, Any]
 
@@ -57,64 +57,92 @@ class Query:
     Attributes
     ----------
     names : tuple of str
-        The words, one column each.
+        The words, or the tags of the vocabulary.
+    vocabulary : Vocabulary or None
+        Their synonyms, parents and exclusions, if there are any.
     doubts : dict of str to Doubt
         Words that the model cannot know. Negations are not among the names.
     gives_p : bool
         Whether there are probabilities.
     needs_classes : bool
-        Whether `columns` needs the logits of the backbone's classes.
+        Whether the model needs the logits of the backbone's classes.
     """
 
-    linear = None  # the scores are not linear in the features
-
     def __init__(
-        self, model: PhotoTagger, vectors: Mapping[str, Any], doubts: Mapping[str, Doubt] | None = None
+        self,
+        model: PhotoTagger,
+        vectors: Mapping[str, Any],
+        doubts: Mapping[str, Doubt] | None = None,
+        vocabulary: Vocabulary | None = None,
     ) -> None:
-        self.model, self.doubts = model, dict(doubts or {})
+        self.model, self.doubts, self.vocabulary = model, dict(doubts or {}), vocabulary
         negated = {name for name, doubt in self.doubts.items() if doubt.kind == "negation"}
         if vectors and negated.issuperset(vectors):
             raise ValueError("words: only negations were given. Ask for the things themselves.")
+        if vocabulary is not None and negated:
+            raise ValueError(f"words: {listed(sorted(negated))} cannot be known. Remove negations.")
         tagger = model.tagger
-        self.names, raw = tagger._resolve({name: vectors[name] for name in vectors if name not in negated})
-        self.vectors = tagger._embed(raw, "words", self.names)
+        words, self.raw_vectors = tagger._resolve({name: vectors[name] for name in vectors if name not in negated})
+        self.vectors = tagger._embed(self.raw_vectors, "words", words)
+        self.names = words if vocabulary is None else tuple(tag.name for tag in vocabulary.tags)
         self.gives_p = hasattr(tagger, "predict_proba")
         self.needs_classes = tagger.n_features_in_ != model.backbone.n_features
-        self._score = tagger._scorer(self.vectors)
-        self._place = {name: column for column, name in enumerate(self.names)}
+        self._scorer = tagger._scorer(self.vectors)
+        columns = {label_key(word): column for column, word in enumerate(words)}
+        self._place = {name: columns[label_key(name)] for name in self.names}
+        annotated = set(map(label_key, tagger.label_names_[: tagger.n_seen_]))
+        self._annotated = {name for name in self.names if label_key(name) in annotated}
+        tags = () if vocabulary is None else vocabulary.tags
+        self._above = {(tag.name, parent) for tag in tags for parent in tag.parents}
 
     def columns(self, features: NDArray[Any], classes: NDArray[Any] | None) -> tuple[Matrix, Matrix | None]:
-        """Scores and probabilities (None if there are none) of photos, one row each and one column per word."""
-        return self._score(self.model.tagger._check_images(self.model.columns(features, classes)))
+        """Scores and probabilities of photos by their features and logits; see `score`."""
+        return self.score(self.model.columns(features, classes))
 
-    def tags(self, X: NDArray[Any], top: int | None, min_p: float) -> Iterator[tuple[tuple[Tag, ...], Tag | None]]:
-        """Tags of photos, given by their columns, as in `PhotoTagger.tag`; the best word if there are none."""
-        X = self.model.tagger._check_images(X)
-        scores, p = self._score(X)
+    def score(self, X: NDArray[Any]) -> tuple[Matrix, Matrix | None]:
+        """Scores and probabilities (None if there are none) of photos, one row each and one column per name."""
+        scores, p = self._scorer(self.model.tagger._check_images(X))
+        return (scores, p) if self.vocabulary is None else self.vocabulary.combine(scores, p)
+
+    def tags(
+        self, X: NDArray[Any], top: int | None, min_p: float, known: NDArray[Any] | None = None
+    ) -> Iterator[tuple[tuple[Tag, ...], Tag | None]]:
+        """Tags of photos, given by their columns, as in `PhotoTagger.tag`; the best word if there are none.
+
+        ``known`` are probabilities that replace those of the model, NaN where they do not.
+        """
+        scores, p = self.score(X)
+        if p is not None and known is not None:
+            p = np.where(np.isnan(known), p, known)
         if p is None or min_p == 0.0:
             yield from ((tuple(tags), None) for tags in best_tags(self.names, scores, p, top))
             return
         n_likely = (p >= min_p).sum(axis=1)
         found = best_tags(self.names, scores, p, max(1, n_likely.max()))
         likely = [tags[:n] for tags, n in zip(found, n_likely, strict=True)]
-        words = sorted({self._place[tag.name] for tags in likely if len(tags) > 1 for tag in tags})
-        for row, tags in enumerate(likely):
-            shown = self._settled(X[row : row + 1], tags, words) if len(tags) > 1 else tags
-            yield tuple(shown[:top]), None if tags else found[row][0]
+        for tags, best in zip(self._settled(X, likely), found, strict=True):
+            yield tuple(tags[:top]), None if tags else best[0]
 
-    def _settled(self, x: NDArray[Any], tags: list[Tag], words: list[int]) -> list[Tag]:
-        """Tags of a photo without those that a better one explains; parts are computed for all ``words``."""
-        tagger, names = self.model.tagger, [tag.name for tag in tags]
-        annotated = set(map(label_key, tagger.label_names_[: tagger.n_seen_]))
-        is_annotated = [label_key(name) in annotated for name in names]
-        if all(is_annotated):
-            return tags
+    def _settled(self, X: NDArray[Any], found: list[list[Tag]]) -> list[list[Tag]]:
+        """Tags of photos, without those that a better one of the photo explains."""
+        names, settled = [[tag.name for tag in tags] for tags in found], list(found)
+        contested = [row for row, few in enumerate(names) if len(few) > 1 and not self._annotated.issuperset(few)]
+        if not contested:
+            return settled
+        rows, columns = np.array([(row, self._place[name]) for row in contested for name in names[row]]).T
         try:
-            _, values = tagger._part_table(x, self.vectors[words])
+            _, values = self.model.tagger._part_table(X, self.vectors, rows, columns)
         except ValueError:  # its scores have no parts
-            return tags
-        rows = np.searchsorted(words, [self._place[name] for name in names])
-        return [tags[c] for c in settle(values[rows], is_annotated, lambda i, j: _are_kinds(names[i], names[j]))]
+            return settled
+        for row in contested:
+            is_annotated = [tag.p == 1.0 or tag.name in self._annotated for tag in found[row]]
+            left = settle(values[rows == row], is_annotated, partial(self._kinds, names[row]))
+            settled[row] = [found[row][c] for c in left]
+        return settled
+
+    def _kinds(self, names: Sequence[str], i: int, j: int) -> bool:
+        one, other = names[i], names[j]
+        return (one, other) in self._above or (other, one) in self._above or _are_kinds(one, other)
 
 
 class PhotoTagger:
@@ -225,7 +253,7 @@ class PhotoTagger:
     def tag(
         self,
         photos: str | Path | Iterable[str | Path],
-        words: Words | Query = "everyday",
+        words: Words | Vocabulary | Query = "everyday",
         top: int | None = 5,
         *,
         min_p: float = 0.0,
@@ -236,7 +264,7 @@ class PhotoTagger:
         ----------
         photos : path or iterable of paths
             Image files, folders or lists of them; see `unseen.images.reading.find_images`.
-        words : "everyday", sequence of str, mapping of names to vectors, or Query, default="everyday"
+        words : "everyday", sequence of str, mapping, Vocabulary or Query, default="everyday"
             Candidates: the labels of the model with `everyday_labels`, or any words that the source of
             vectors knows (a text encoder accepts any text, even non-words). See `query`.
         top : int or None, default=5
@@ -262,31 +290,35 @@ class PhotoTagger:
         def results() -> Iterator[PhotoTags]:
             for path, reason in found.problems:
                 yield PhotoTags(path, (), reason)
-            described = describe_each(found.paths, self.backbone)
+            described, threads = describe_each(found.paths, self.backbone), ThreadpoolController()
             while block := list(islice(described, _AT_ONCE)):
                 rows = [self.columns(*outputs) for _, outputs, _ in block if outputs is not None]
-                tags = iter(query.tags(np.vstack(rows), top, min_p) if rows else ())
+                with threads.limit(limits=1, user_api="blas"):  # the backbone needs the cores
+                    tags = iter(list(query.tags(np.vstack(rows), top, min_p)) if rows else ())
                 for path, outputs, problem in block:
                     shown, guess = ((), None) if outputs is None else next(tags)
                     yield PhotoTags(path, shown, problem, guess)
 
         return results()  # arguments are checked at once, photos are read block by block
 
-    def query(self, words: Words = "everyday") -> Query:
+    def query(self, words: Words | Vocabulary = "everyday") -> Query:
         """Prepare words to score photos for, and find those that the model cannot know.
 
         Parameters
         ----------
-        words : "everyday", sequence of str, or mapping of names to vectors, default="everyday"
+        words : "everyday", sequence of str, mapping of names to vectors, or Vocabulary, default="everyday"
             As in `tag`. Negations such as "no bus", whose vectors are much like that of "bus", are not scored;
             everyday words are not in doubt. See `unseen.labels.knowable`.
         """
+        vocabulary = words if isinstance(words, Vocabulary) else None
+        words = words.words if isinstance(words, Vocabulary) else words
         asked = self.label_vectors(words)
         if isinstance(words, str):
             return Query(self, asked)
         self.tagger._embed(self.tagger._resolve(asked)[1], "words")  # their length
         known = dict(zip(self.tagger.label_names_, self.tagger.label_vectors_, strict=True))
-        return Query(self, asked, doubts(asked, known, None if isinstance(words, Mapping) else self.vectors))
+        found = doubts(asked, known, None if isinstance(words, Mapping) else self.vectors)
+        return Query(self, asked, found, vocabulary)
 
     def explain(self, photo: str | Path, word: str, by: str = "labels") -> Explanation:
         """Split the score of a photo for a word into exact parts.
@@ -370,6 +402,26 @@ def _are_kinds(one: str, other: str) -> bool:
     """Whether one of two names is a kind of the other: "cat" and "animal", "rocking chair" and "chair"."""
     keys = label_key(one), label_key(other)
     return keys[0].endswith(f" {keys[1]}") or keys[1].endswith(f" {keys[0]}") or are_kinds(*keys)
+
+
+def card_rows(tags: Iterable[Tag], doubts: Mapping[str, Doubt] | None = None) -> list[tuple[Any, ...]]:
+    """Tags as rows of a page: name, p or score, width of the bar (0 for none), tone, and kind of doubt."""
+    tags = list(tags)
+    largest, rows = max([1.0, *(tag.score for tag in tags)]), []
+    for name, score, p in tags:
+        tone = (
+            ("sure" if score > 0 else "muted")
+            if p is None
+            else "sure"
+            if p >= SURE
+            else "maybe"
+            if p >= MAYBE
+            else "muted"
+        )
+        value, width = (f"{score:+.2f}", score / largest) if p is None else (f"{100 * p:.0f} %", p)
+        doubt = doubts[name].kind if doubts and name in doubts else ""
+        rows.append((name, value, 0.0 if tone == "muted" else width, tone, doubt))
+    return rows
 
 
 def thumbnail(path: str | Path, size: int = 480) -> str:
