@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from unseen.photos.index import IndexReport
     from unseen.photos.library import Hit, PhotoLibrary
     from unseen.photos.storage import Photo
+    from unseen.photos.tagger import PhotoTags, Query
 
 Library = Annotated[
     Path | None,
@@ -200,6 +201,14 @@ def review(
         say(f"{counted(n_yes, 'tag')} accepted, {len(answers) - n_yes:,} rejected.", "bold")
         if answers:
             say(f"Next: unseen fit -L {opened.path} -o model.safetensors")
+
+
+def tags_in(
+    library: PhotoLibrary, query: Query, top: int | None, min_p: float, folders: Sequence[str]
+) -> Iterator[PhotoTags]:
+    """Tags of the photos in some folders of a library, without any in all."""
+    for folder in folders or (None,):
+        yield from library.tags(query, top, min_p=min_p, folder=folder)
 
 
 def _read_key() -> str:

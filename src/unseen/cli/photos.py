@@ -6,7 +6,6 @@ import csv
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +15,7 @@ from rich.text import Text
 from typer import Argument, Option
 
 from unseen.cli.labels import read_vocabulary, read_words
-from unseen.cli.library import Library, Model, Words
+from unseen.cli.library import Library, Model, Words, tags_in
 from unseen.cli.terminal import (
     check_output,
     json_line,
@@ -105,9 +104,7 @@ def tag(
         if library is None:
             tagged = tagger.tag(photos, query, most, min_p=min_p)
         else:
-            opened = PhotoLibrary.open(library)
-            each = [opened.tags(query, most, min_p=min_p, folder=folder) for folder in (photos or (None,))]
-            tagged = chain.from_iterable(each)
+            tagged = tags_in(PhotoLibrary.open(library), query, most, min_p, photos)
         for doubt in query.doubts.values():
             typer.echo(f"unseen tag: {printable(doubt.sentence)}", err=True)
         show = _print_json if as_json else _csv_printer() if as_csv else _text_printer()
@@ -222,12 +219,10 @@ def fit(
         from unseen.photos.training import annotated_photos, train
 
         chosen: Any = features, annotations
-        if (
-            any(chosen) == (library is not None)
-            or any(chosen) > all(chosen)
-            or (keywords | complete and not library)
-        ):
+        if any(chosen) if library else not all(chosen):
             raise ValueError("FEATURES, --annotations, --library: pass features and annotations, or a library.")
+        if (keywords or complete) and library is None:
+            raise ValueError("--keywords, --complete: these are for a library. Pass one with -L.")
         given: dict[str, Any] = {"vectors": vectors, "rank": rank, "beta": beta, "gamma": gamma, "lam": lam}
         with show_progress() as reporter:
             if library is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from unseen.cli.labels import read_vocabulary
-from unseen.cli.library import Library, Model, Words
+from unseen.cli.library import Library, Model, Words, tags_in
 from unseen.cli.terminal import check_output, one_line_errors, print_table, printable, say, show_progress
 from unseen.files import write_atomically
 from unseen.templates import Table
@@ -45,7 +44,9 @@ def _write(
         from unseen.photos.tagger import PhotoTagger
 
         opened, query = PhotoLibrary.open(library), PhotoTagger.load(model).query(read_vocabulary(words))
-        options = {"embed": embed, "backup": backup, "dry_run": dry_run}
+        if table is not None and (embed or dry_run):
+            raise ValueError("--csv: nothing but the table is written. Leave out --embed and --dry-run.")
+        options: dict[str, Any] = {"embed": embed, "backup": backup, "dry_run": dry_run}
         raise typer.Exit(write_library(opened, query, min_p, folders, table=table, **options))
 
 
@@ -91,9 +92,8 @@ def write_library(
     parents = {tag.name: tag.parents for tag in query.vocabulary.tags} if query.vocabulary else {}
     for doubt in query.doubts.values():
         typer.echo(f"unseen tags write: {printable(doubt.sentence)}", err=True)
-    found = chain.from_iterable(library.tags(query, None, min_p=min_p, folder=one) for one in (folders or (None,)))
-    tagged = ((path, [one.name for one in tags]) for path, tags, *_ in found if tags)
-    pairs = ((path, [Keyword(name, parents.get(name, ())) for name in names]) for path, names in tagged)
+    tagged = (photo for photo in tags_in(library, query, None, min_p, folders) if photo.tags)
+    pairs = ((path, [Keyword(tag.name, parents.get(tag.name, ())) for tag in tags]) for path, tags, *_ in tagged)
     if table is not None:
         check_output(table)
 
