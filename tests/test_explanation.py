@@ -11,11 +11,17 @@ def never(i, j):
 
 
 def test_a_sentence_names_the_main_parts_in_favour():
-    parts = [Part("class", "tabby", 1.0), Part("label", "dog", -9.0), Part("label", "cat", 3.0),
-             Part("class", "tiger cat", 0.8), Part("class", "lynx", 0.7), Part("label", "your photos of Tom", 2.0)]  # fmt: skip
+    parts = [
+        Part("class", "tabby", 1.0),
+        Part("label", "dog", -9.0),
+        Part("label", "cat", 3.0),
+        Part("class", "tiger cat", 0.8),
+        Part("class", "lynx", 0.7),
+        Part("label", "your photos of Tom", 2.0),
+    ]
     assert Explanation.of("cat", 0.0, parts).sentence == (
-        "Most evidence for 'cat' is from your photos of Tom, and from the backbone's classes 'tabby' and 'tiger cat', "
-        "and from its own annotated images."
+        "Most evidence for 'cat' is from your photos of Tom, and from the backbone's classes 'tabby' and "
+        "'tiger cat', and from its own annotated images."
     )
     of_one = Explanation.of("kitten", 0.0, [Part("image", "7.jpg", 1.0), Part("label", "cat", 0.9)]).sentence
     assert (
