@@ -366,16 +366,17 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
 
     def _parts(self, X: Any, M: Matrix, **options: Any) -> list[Part]:
         """Parts that sum to the margin score of image X for label M, up to an offset."""
-        keys, values = self._part_table(X, M, **options)
+        keys, values = self._part_table(X, M, np.array([0]), np.array([0]), **options)
         totals: dict[tuple[Kind, str], float] = {}
         for key, value in zip(keys, values[0].tolist(), strict=True):
             totals[key] = totals.get(key, 0.0) + value
         return [Part(*key, value) for key, value in totals.items() if value or key[0] == "label"]
 
-    def _part_table(self, X: Any, M: Matrix) -> tuple[list[tuple[Kind, str]], Matrix]:
-        """Kinds and names of the parts of image X, and their values: one row per label, one column per part."""
-        rows = [self._seen_parts(X, M[c : c + 1]) for c in range(len(M))]
-        return [("label", name) for name in self.label_names_[: self.n_seen_]], np.vstack(rows)
+    def _part_table(self, X: Any, M: Matrix, rows: Any, columns: Any) -> tuple[list[tuple[Kind, str]], Matrix]:
+        """Kinds and names of parts, and values: one row for each image X[rows[i]] and label M[columns[i]]."""
+        names = self.label_names_[: self.n_seen_]
+        found = [self._seen_parts(X[[i]], M[[c]]) for i, c in zip(rows, columns, strict=True)]
+        return [("label", name) for name in names], np.vstack(found)
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
         """One part per seen label; they sum to the margin score of image X for label M plus the threshold."""
@@ -557,10 +558,14 @@ def seen_places(M: Matrix, seen: Matrix) -> NDArray[np.intp]:
     Two labels are the same if the entries of their vectors differ by at most 1e-5 of the largest entry of the seen
     one: an encoder gives a text the same vector only up to rounding.
     """
-    distances = cdist(M, seen, "chebyshev")
-    nearest = distances.argmin(axis=1)
-    is_same = distances.min(axis=1) <= SAME * np.abs(seen[nearest]).max(axis=1)
-    return np.where(is_same, nearest, -1)
+    places, limits = np.full(len(M), -1, dtype=np.intp), SAME * np.abs(seen).max(axis=1)
+    # Few labels agree in the first entries: the others need not be compared further.
+    rows = np.flatnonzero((cdist(M[:, :8], seen[:, :8], "chebyshev") <= limits).any(axis=1))
+    if len(rows):
+        distances = cdist(M[rows], seen, "chebyshev")
+        nearest = distances.argmin(axis=1)
+        places[rows] = np.where(distances.min(axis=1) <= limits[nearest], nearest, -1)
+    return places
 
 
 def _are_seen(labels: Any) -> bool:

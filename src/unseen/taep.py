@@ -234,6 +234,7 @@ class TAEP(ZeroShotTagger):
         return why
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
+        """Of pairs of an image and a label, one row each."""
         return self._project(X, self.moments_) * self._closeness(M)
 
     def _closeness(self, M: Matrix) -> Matrix:

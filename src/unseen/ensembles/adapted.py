@@ -222,12 +222,11 @@ class Adapted(ZeroShotTagger):
     def _label_space(self, M: Matrix) -> Matrix:
         return self.base_._label_space(self.base_._embed(M, "labels"))
 
-    def _part_table(self, X: Any, M: Matrix) -> tuple[list[tuple[Kind, str]], Matrix]:
-        keys, values = self.base_._part_table(X, self.base_._embed(M, "labels"))
+    def _part_table(self, X: Any, M: Matrix, rows: Any, columns: Any) -> tuple[list[tuple[Kind, str]], Matrix]:
+        keys, values = self.base_._part_table(X, self.base_._embed(M, "labels"), rows, columns)
         which, added = self._added(X, M)
         names = [self.label_names_[place] for place in seen_places(M[which], self.label_vectors_)]
-        own = np.zeros((len(M), len(names)))
-        own[np.arange(len(M))[which], np.arange(len(names))] = added[0]
+        own = np.where(columns[:, None] == which, added[rows], 0.0)
         return [*keys, *(("label", f"your photos of {name}") for name in names)], np.hstack([values, own])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from typing import Any, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,6 +31,9 @@ class _About(NamedTuple):
     usual: Matrix  # evidence in the background
     by_power: list[Any]
     of_labels: list[Matrix]
+
+
+_RECENT: WeakKeyDictionary[Any, dict[bytes, _About]] = WeakKeyDictionary()  # what `_about` keeps, by model
 
 
 class BackboneKnowledge(ScoredTagger):
@@ -164,7 +168,7 @@ class BackboneKnowledge(ScoredTagger):
 
     def _set_classes(self) -> None:
         """Learn the names of the classes and of their kinds."""
-        self.__dict__.pop("_recent", None)  # of an earlier fit
+        _RECENT.pop(self, None)  # of an earlier fit
         if self.class_vectors is None:
             raise ValueError("class_vectors: None was given. Pass the text vectors of the backbone's class names.")
         names, classes = check_labels(self.class_vectors, "class_vectors")
@@ -256,7 +260,7 @@ class BackboneKnowledge(ScoredTagger):
 
     def _about(self, M: Matrix) -> _About:
         """All that depends on labels alone; kept for the sets of labels that were asked for last."""
-        kept: dict[bytes, _About] = self.__dict__.setdefault("_recent", {})
+        kept = _RECENT.setdefault(self, {})
         key = hashlib.sha256(M.tobytes()).digest()
         if key in kept:
             kept[key] = kept.pop(key)  # the last one to be forgotten
@@ -291,12 +295,13 @@ class BackboneKnowledge(ScoredTagger):
         """Largest value over the names of each class."""
         return np.maximum.reduceat(of_names[self.membership_.indices], self.membership_.indptr[:-1], axis=0)
 
-    def _part_table(self, X: Any, M: Matrix) -> tuple[list[tuple[Kind, str]], Matrix]:
-        evidence = self._probabilities(scaled(X, normalize=False)) * self._about(M).affinities.T
+    def _part_table(self, X: Any, M: Matrix, rows: Any, columns: Any) -> tuple[list[tuple[Kind, str]], Matrix]:
+        p, affinities = self._probabilities(scaled(X, normalize=False)), self._about(M).affinities
+        evidence = p[:, rows] * affinities.T[columns]
         sums = evidence.sum(axis=2, keepdims=True)
         shares = np.divide(evidence, sums, out=np.zeros_like(evidence), where=sums > 0.0).mean(axis=0)
         total = shares.sum(axis=1, keepdims=True)
-        values = shares / np.where(total > 0.0, total, 1.0) * self._scores(X, M).T
+        values = shares / np.where(total > 0.0, total, 1.0) * self._scores(X, M)[rows, columns][:, None]
         return [("class", name) for name in self.class_names_], values
 
     def _probabilities(self, logits: Matrix) -> Matrix:

@@ -145,7 +145,9 @@ class Combination(ScoredTagger):
         taggers = zip((self.first_, self.second_), self._split(X), strict=True)
         return [tagger._margin_scores(own, tagger._embed(M, "labels")) for tagger, own in taggers]
 
-    def _part_table(self, X: Any, M: Matrix, X_train: Any = None) -> tuple[list[tuple[Kind, str]], Matrix]:
+    def _part_table(
+        self, X: Any, M: Matrix, rows: Any, columns: Any, X_train: Any = None
+    ) -> tuple[list[tuple[Kind, str]], Matrix]:
         keys: list[tuple[Kind, str]] = []
         tables, taggers = [], (self.first_, self.second_)
         for tagger, x, factor in zip(taggers, self._split(X), self._factors(M), strict=True):
@@ -154,7 +156,7 @@ class Combination(ScoredTagger):
                 parts = learned.explain(x, M[0], X_train[:, : self.n_first_]).parts
                 own, table = [part[:2] for part in parts], np.array([[part.value for part in parts]])
             else:
-                own, table = tagger._part_table(x, tagger._embed(M, "labels"))
+                own, table = tagger._part_table(x, tagger._embed(M, "labels"), rows, columns)
             keys += own
-            tables.append(factor[:, None] * table)
+            tables.append(factor[columns][:, None] * table)
         return keys, np.hstack(tables)

@@ -252,21 +252,21 @@ class Stacked(ZeroShotTagger):
         thresholds = self._less_mean(self.transfer_._thresholds, self._columns(X)[0])
         return np.asarray(self.unseen_odds_[0] * thresholds - self.unseen_odds_[2])
 
-    def _part_table(self, X: Any, M: Matrix) -> tuple[list[tuple[Kind, str]], Matrix]:
+    def _part_table(self, X: Any, M: Matrix, rows: Any, columns: Any) -> tuple[list[tuple[Kind, str]], Matrix]:
         features, others = self._columns(X)
-        places = seen_places(M, self.label_vectors_[: self.n_seen_])
-        known, values = np.flatnonzero(places >= 0), np.zeros((len(M), self.n_seen_))
+        places = seen_places(M, self.label_vectors_[: self.n_seen_])[columns]
+        known, values = np.flatnonzero(places >= 0), np.zeros((len(places), self.n_seen_))
         keys: list[tuple[Kind, str]] = []
-        told = np.empty((len(M), 0))
+        told = np.empty((len(places), 0))
         if self.evidence_ is not None:
-            keys, told = self.evidence_._part_table(others, self.evidence_._embed(M, "labels"))
+            keys, told = self.evidence_._part_table(others, self.evidence_._embed(M, "labels"), rows, columns)
             told = told * np.where(places >= 0, self.seen_odds_[1], self.unseen_odds_[1])[:, None]
         if self.transfer_ is not None:
-            labels = self.transfer_._embed(M, "labels")
-            values = self.unseen_odds_[0] * self._less_mean(self.transfer_._seen_parts, features, labels)
-        total = self._margin_scores(X, M[known])[0] + self._thresholds(X)[0]
+            labels = self.transfer_._embed(M, "labels")[columns]
+            values = self.unseen_odds_[0] * self._less_mean(self.transfer_._seen_parts, features[rows], labels)
+        total = self._margin_scores(X, M)[rows, columns] + self._thresholds(X)[rows]
         values[known] = 0.0
-        values[known, places[known]] = total - told[known].sum(axis=1)
+        values[known, places[known]] = (total - told.sum(axis=1))[known]
         return [*keys, *(("label", name) for name in self.label_names_[: self.n_seen_])], np.hstack([told, values])
 
 

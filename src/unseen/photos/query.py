@@ -50,18 +50,24 @@ class Asked(Protocol):
 
 
 class Words:
-    """Words asked of a model, as its `Query` scores them."""
+    """Words asked of a model, as its `Query` scores them; without the backbone, so that workers can receive it."""
 
     def __init__(self, model: PhotoTagger, words: Sequence[str]) -> None:
-        self.query = model.query(words)
-        missing = [doubt.sentence for word, doubt in self.query.doubts.items() if word not in self.query.names]
+        query = model.query(words)
+        missing = [doubt.sentence for word, doubt in query.doubts.items() if word not in query.names]
         if missing:
             raise ValueError(f"words: {missing[0]} Search with none_of (--not) instead.")
-        for doubt in self.query.doubts.values():
+        for doubt in query.doubts.values():
             warnings.warn(doubt.sentence, stacklevel=5)
-        self.needs_classes, self.columns = self.query.needs_classes, self.query.columns
-        vectors = model.label_vectors(list(self.query.names))
+        self.needs_classes = query.needs_classes
+        self._check, self._score = model.tagger._check_images, query._score
+        vectors = model.label_vectors(list(query.names))
         self.form = find_form(model.tagger, np.array(list(vectors.values())), model.backbone.n_features)
+
+    def columns(self, features: Floats, classes: Floats | None) -> tuple[Floats, Floats | None]:
+        """Scores and probabilities of a block of photos."""
+        X = features if classes is None or not self.needs_classes else np.hstack([features, classes])
+        return self._score(self._check(X))
 
 
 class Likeness:

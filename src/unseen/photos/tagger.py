@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.resources import as_file, files
 from inspect import signature
 from itertools import islice
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from unseen import model_file
 from unseen.base import MAYBE, SURE, Tag, ZeroShotTagger, best_tags
@@ -32,7 +34,7 @@ from unseen.validation import Matrix, check_choice, check_count, check_names, ch
 __all__ = ["MAYBE", "SURE", "PhotoTagger", "PhotoTags", "Query"]
 
 _PROBED = 20  # labels whose vectors are compared with those of the fit
-_AT_ONCE = 32  # photos scored together
+_AT_ONCE = 64  # photos scored together
 
 Words = str | Sequence[str] | Mapping[str, Any]
 
@@ -88,6 +90,8 @@ class Query:
         self._scorer = tagger._scorer(self.vectors)
         columns = {label_key(word): column for column, word in enumerate(words)}
         self._place = {name: columns[label_key(name)] for name in self.names}
+        annotated = set(map(label_key, tagger.label_names_[: tagger.n_seen_]))
+        self._annotated = {name for name in self.names if label_key(name) in annotated}
         tags = () if vocabulary is None else vocabulary.tags
         self._above = {(tag.name, parent) for tag in tags for parent in tag.parents}
 
@@ -116,26 +120,28 @@ class Query:
         n_likely = (p >= min_p).sum(axis=1)
         found = best_tags(self.names, scores, p, max(1, n_likely.max()))
         likely = [tags[:n] for tags, n in zip(found, n_likely, strict=True)]
-        words = sorted({self._place[tag.name] for tags in likely if len(tags) > 1 for tag in tags})
-        for row, tags in enumerate(likely):
-            shown = self._settled(X[row : row + 1], tags, words) if len(tags) > 1 else tags
-            yield tuple(shown[:top]), None if tags else found[row][0]
+        for tags, best in zip(self._settled(X, likely), found, strict=True):
+            yield tuple(tags[:top]), None if tags else best[0]
 
-    def _settled(self, x: NDArray[Any], tags: list[Tag], words: list[int]) -> list[Tag]:
-        """Tags of a photo without those that a better one explains; parts are computed for all ``words``."""
-        tagger, names = self.model.tagger, [tag.name for tag in tags]
-        annotated = set(map(label_key, tagger.label_names_[: tagger.n_seen_]))
-        is_annotated = [tag.p == 1.0 or label_key(tag.name) in annotated for tag in tags]
-        if all(is_annotated):
-            return tags
+    def _settled(self, X: NDArray[Any], found: list[list[Tag]]) -> list[list[Tag]]:
+        """Tags of photos, without those that a better one of the photo explains."""
+        names, settled = [[tag.name for tag in tags] for tags in found], list(found)
+        contested = [row for row, few in enumerate(names) if len(few) > 1 and not self._annotated.issuperset(few)]
+        if not contested:
+            return settled
+        rows, columns = np.array([(row, self._place[name]) for row in contested for name in names[row]]).T
         try:
-            _, values = tagger._part_table(x, self.vectors[words])
+            _, values = self.model.tagger._part_table(X, self.vectors, rows, columns)
         except ValueError:  # its scores have no parts
-            return tags
-        rows = np.searchsorted(words, [self._place[name] for name in names])
-        return [tags[c] for c in settle(values[rows], is_annotated, lambda i, j: self._kinds(names[i], names[j]))]
+            return settled
+        for row in contested:
+            is_annotated = [tag.p == 1.0 or tag.name in self._annotated for tag in found[row]]
+            left = settle(values[rows == row], is_annotated, partial(self._kinds, names[row]))
+            settled[row] = [found[row][c] for c in left]
+        return settled
 
-    def _kinds(self, one: str, other: str) -> bool:
+    def _kinds(self, names: Sequence[str], i: int, j: int) -> bool:
+        one, other = names[i], names[j]
         return (one, other) in self._above or (other, one) in self._above or _are_kinds(one, other)
 
 
@@ -284,10 +290,11 @@ class PhotoTagger:
         def results() -> Iterator[PhotoTags]:
             for path, reason in found.problems:
                 yield PhotoTags(path, (), reason)
-            described = describe_each(found.paths, self.backbone)
+            described, threads = describe_each(found.paths, self.backbone), ThreadpoolController()
             while block := list(islice(described, _AT_ONCE)):
                 rows = [self.columns(*outputs) for _, outputs, _ in block if outputs is not None]
-                tags = iter(query.tags(np.vstack(rows), top, min_p) if rows else ())
+                with threads.limit(limits=1, user_api="blas"):  # the backbone needs the cores
+                    tags = iter(list(query.tags(np.vstack(rows), top, min_p)) if rows else ())
                 for path, outputs, problem in block:
                     shown, guess = ((), None) if outputs is None else next(tags)
                     yield PhotoTags(path, shown, problem, guess)
