@@ -41,20 +41,20 @@ def test_tags_are_printed_best_first_with_a_mark_above_the_threshold():
 
 def test_json_has_every_word_of_all_options():
     found = json.loads(tag(world() / "photos" / "000.jpg", "-w", "red, cold", "-w", "green", "--json").stdout)
-    assert {one["label"] for one in found["tags"]} == {"red", "cold", "green"}
+    assert {one["name"] for one in found["tags"]} == {"red", "cold", "green"}
     assert [one["predicted"] for one in found["tags"]] == [one["score"] > 0 for one in found["tags"]]
 
 
 def test_near_duplicates_are_merged_with_a_note():
     done = tag(world() / "photos" / "000.jpg", "-w", "Red, red, blue", "--json")
-    assert [one["label"] for one in json.loads(done.stdout)["tags"]] == ["Red", "blue"]
+    assert [one["name"] for one in json.loads(done.stdout)["tags"]] == ["Red", "blue"]
     assert re.fullmatch(r"unseen tag: note: words: 'red'.*\n", done.stderr)
 
 
 def test_a_folder_gives_one_row_per_tag():
     rows = list(csv.DictReader(tag(world() / "photos", "-w", "red, blue", "--csv").stdout.splitlines()))
     assert len(rows) == 120
-    first = {Path(row["path"]).name: row["label"] for row in rows if row["rank"] == "1"}
+    first = {Path(row["path"]).name: row["name"] for row in rows if row["rank"] == "1"}
     assert (first["000.jpg"], first["002.jpg"]) == ("red", "blue")
 
 

@@ -64,9 +64,9 @@ def test_a_label_that_was_never_annotated_is_recognised(model, tmp_path):
 
 def test_spellings_of_one_word_are_one_label(model):
     photo = world() / "photos" / "000.jpg"
-    ((_, (small,), _),) = model.tag(photo, ["red"])
+    ((_, (small,), *_),) = model.tag(photo, ["red"])
     with pytest.warns(UserWarning, match="'red'"):
-        ((_, (large,), _),) = model.tag([photo], ["RED", "red"])
+        ((_, (large,), *_),) = model.tag([photo], ["RED", "red"])
     assert (large.name, large.score) == ("RED", small.score)
     assert next(model.tag(photo, ["red", "red"])).tags == (small,)
 

@@ -60,7 +60,7 @@ class Words:
         for doubt in query.doubts.values():
             warnings.warn(doubt.sentence, stacklevel=5)
         self.needs_classes = query.needs_classes
-        self._check, self._score = model.tagger._check_images, query._score
+        self._check, self._score = model.tagger._check_images, query._scorer
         vectors = model.label_vectors(list(query.names))
         self.form = find_form(model.tagger, np.array(list(vectors.values())), model.backbone.n_features)
 
