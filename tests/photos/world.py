@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from tests.images.graphs import mean_colour
 
+from unseen import PhotoTagger
+from unseen.calibration import calibrate
+from unseen.ensembles import Stacked
 from unseen.images.features import extract_features
 from unseen.photos.training import train
 
@@ -17,6 +20,9 @@ SHOWN = [("red",), ("green",), ("blue",), ("red", "green"), ("red", "blue"), ("g
 VECTORS = {
     "red": (1, 0, 0), "green": (0, 1, 0), "blue": (0, 0, 1), "yellow": (0.7, 0.7, 0), "warm": (1, 0.3, 0),
     "cold": (0, 0.2, 1), "crimson": (0.9, 0.1, 0.1),
+}  # fmt: skip
+CORNERS = {name: VECTORS[name] for name in ("red", "green", "blue")} | {
+    "yellow": (1, 1, 0), "cyan": (0, 1, 1), "magenta": (1, 0, 1), "white": (1, 1, 1), "black": (0.1, 0.1, 0.1),
 }  # fmt: skip
 TOML = """
 mean = [128.0, 128.0, 128.0]
@@ -80,3 +86,17 @@ def fit(labels, features=None, **options):
     folder = Path(labels).parent if features is None else Path(features).parent
     vectors = options.pop("vectors", str(folder / "vectors.csv"))
     return train(features or folder / "feats", labels, vectors=vectors, beta=1.0, **options)
+
+
+@cache
+def calibrated() -> PhotoTagger:
+    """A model with probabilities: learned from simulated photos of one colour each, of eight."""
+    folder, rng = world(), np.random.default_rng(0)
+    words = VECTORS | CORNERS
+    table = write_rows(folder / "many.csv", [("name", "x", "y", "z"), *((name, *v) for name, v in words.items())])
+    shown = rng.integers(len(CORNERS), size=400)
+    X = 3.0 * np.array([*CORNERS.values()])[shown] - 1.7 + rng.normal(0.0, 0.2, (400, 3))
+    Y = np.eye(len(CORNERS))[shown]
+    model = Stacked(n_splits=2).fit(X, Y, CORNERS)
+    calibrate(model, X, Y, words, n_splits=2, n_repeats=1, n_reference=40, n_trees=120)
+    return PhotoTagger(model, str(folder / "eye.onnx"), str(table))

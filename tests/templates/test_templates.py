@@ -1,16 +1,20 @@
 """Pages are well-formed, load nothing from elsewhere, and nothing put into them becomes markup."""
 
+import itertools
 from html.parser import HTMLParser
 
 import pytest
 from jinja2 import UndefinedError
 
+from unseen.base import Tag
+from unseen.labels.knowable import Doubt
+from unseen.photos.tagger import card_rows
 from unseen.templates import Mark, Table, _environment, data_uri, numeric_columns, render
 
 HOSTILE = "</title><script>alert('x')</script> & \"quoted\" <img src=x onerror=y>"
 IMPORT = '{% from "macros.html.j2" import table, figure, facts, photo_card %}'
 CONTENT = """{% block content %}<h2>{{ text }}</h2>{{ facts([(text, text)]) }}{{ table(*rows) }}
-{{ figure(photo, text) }}{{ photo_card(photo, text, [(text, 1.5), (text, -0.5)], text) }}{% endblock %}"""
+{{ figure(photo, text) }}{{ photo_card(photo, text, [(text, text, 0.5, "sure", text)], text) }}{% endblock %}"""
 
 
 class Page(HTMLParser):
@@ -74,10 +78,23 @@ def test_a_table_may_be_empty_but_not_ragged():
         Page(IMPORT + "{{ table('t', ('a', 'b'), (('1', '2'), ('3',))) }}")
 
 
-def test_bars_are_in_proportion_and_only_for_tags_above_zero_and_an_svg_is_part_of_the_page():
-    page = Page(IMPORT + "{{ photo_card('data:,', 'p', [('cat', 4.0), ('dog', 1.0), ('sofa', -1.0)]) }}")
-    assert [style for style in page.values("div", "style") if style] == ["width:100%", "width:25%"]
-    assert page.values("li", "class") == [None, None, "muted"]
+@pytest.mark.parametrize(
+    ("tags", "styles", "tones"),
+    [
+        ([("cat", 4.0, None), ("dog", 1.0, None), ("sofa", -1.0, None)], ["100", "25"], ["sure", "sure", "muted"]),
+        ([("cat", -1.0, 0.97), ("dog", 1.0, 0.8), ("red", 9.0, 0.3), ("sofa", 9.0, 0.29)], ["97", "80", "30"],
+         ["sure", "sure", "maybe", "muted"]),
+    ],
+)  # fmt: skip
+def test_bars_are_in_proportion_to_p_or_else_the_score(tags, styles, tones):
+    rows = card_rows(itertools.starmap(Tag, tags), {"red": Doubt("colour", "")})
+    page = Page(IMPORT + "{{ photo_card('data:,', 'p', rows) }}", rows=rows)
+    assert [style for style in page.values("div", "style") if style] == [f"width:{width}%" for width in styles]
+    assert page.values("li", "class") == tones
+    assert [text for tag, text in page.texts if tag == "em"] == ["colour"] * (len(tags) == 4)
+
+
+def test_an_svg_is_part_of_the_page():
     page = Page(IMPORT + "{{ figure('<svg role=\"img\"><g></g></svg>', 'c') }}")
     assert [tag for tag, _ in page.tags] == ["figure", "div", "svg", "g", "figcaption"]
 

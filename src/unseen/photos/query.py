@@ -61,8 +61,7 @@ class Words:
             warnings.warn(doubt.sentence, stacklevel=5)
         self.needs_classes = query.needs_classes
         self._check, self._score = model.tagger._check_images, query._scorer
-        vectors = model.label_vectors(list(query.names))
-        self.form = find_form(model.tagger, np.array(list(vectors.values())), model.backbone.n_features)
+        self.form = find_form(model.tagger, query.raw_vectors, model.backbone.n_features)
 
     def columns(self, features: Floats, classes: Floats | None) -> tuple[Floats, Floats | None]:
         """Scores and probabilities of a block of photos."""

@@ -82,8 +82,8 @@ class Query:
         if vocabulary is not None and negated:
             raise ValueError(f"words: {listed(sorted(negated))} cannot be known. Remove negations.")
         tagger = model.tagger
-        words, raw = tagger._resolve({name: vectors[name] for name in vectors if name not in negated})
-        self.vectors = tagger._embed(raw, "words", words)
+        words, self.raw_vectors = tagger._resolve({name: vectors[name] for name in vectors if name not in negated})
+        self.vectors = tagger._embed(self.raw_vectors, "words", words)
         self.names = words if vocabulary is None else tuple(tag.name for tag in vocabulary.tags)
         self.gives_p = hasattr(tagger, "predict_proba")
         self.needs_classes = tagger.n_features_in_ != model.backbone.n_features
