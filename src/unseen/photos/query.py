@@ -119,7 +119,9 @@ class Expression:
             names.setdefault(label_key(name), name)
         place = {key: i for i, key in enumerate(names)}
         groups = ([place[label_key(name)] for name in group] for group in (any_of, all_of, none_of))
-        return cls(Words(model, list(names.values())), *(tuple(dict.fromkeys(group)) for group in groups))
+        with one_thread():  # small products
+            words = Words(model, list(names.values()))
+        return cls(words, *(tuple(dict.fromkeys(group)) for group in groups))
 
     @property
     def is_single(self) -> bool:
