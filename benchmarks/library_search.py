@@ -8,8 +8,8 @@ the product alone, by the library's kernel on the mapped codes; and numpy's floa
 into 1 GB. The packaged model is asked a new word each time. Seconds are medians of runs in turns, memory is the
 peak of the process before numpy's matrix is made. The first search, which maps the files and loads the compiled
 kernel, is listed apart. With ``--classes`` the query also needs the scores of 1,000 classes, as the packaged model
-does. With ``--memory``, the library is also searched by two workers of a Dask cluster with this limit each; the peak
-of the larger one is shown.
+does. With ``--memory``, the library is also searched by two workers of a Dask cluster with this limit each;
+the peak of the larger one is shown.
 """
 
 from __future__ import annotations
