@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from unseen.base import Tag as Tag
     from unseen.base import ZeroShotTagger as ZeroShotTagger
+    from unseen.calibration import calibrate as calibrate
     from unseen.datasets.scenes import make_tagged_scenes as make_tagged_scenes
     from unseen.evaluation.search import class_holdout_search as class_holdout_search
     from unseen.explanation import Explanation as Explanation
@@ -29,6 +30,7 @@ _HOMES = {
     "LabelSpace": "unseen.labels.space",
     "relate": "unseen.labels.relations",
     "class_holdout_search": "unseen.evaluation.search",
+    "calibrate": "unseen.calibration",
     "ZeroShotTagger": "unseen.base",
     "Tag": "unseen.base",
     "Explanation": "unseen.explanation",
