@@ -117,7 +117,7 @@ class Query:
         for row in contested:
             few = names[row]
             is_annotated = [name in self._annotated for name in few]
-            left = settle(values[rows == row], is_annotated, lambda i, j, few=few: _are_kinds(few[i], few[j]))
+            left = settle(values[rows == row], is_annotated, lambda i, j, few=few: names_a_kind(few[i], few[j]))
             settled[row] = [found[row][c] for c in left]
         return settled
 
@@ -372,7 +372,7 @@ class PhotoTagger:
         return dict(zip(space.names[len(probed) :], space.vectors[len(probed) :], strict=True))
 
 
-def _are_kinds(one: str, other: str) -> bool:
+def names_a_kind(one: str, other: str) -> bool:
     """Whether one of two names is a kind of the other: "cat" and "animal", "rocking chair" and "chair"."""
     keys = label_key(one), label_key(other)
     return keys[0].endswith(f" {keys[1]}") or keys[1].endswith(f" {keys[0]}") or are_kinds(*keys)
