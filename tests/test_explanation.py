@@ -11,19 +11,30 @@ def never(i, j):
 
 
 def test_a_sentence_names_the_main_parts_in_favour():
-    parts = [Part("class", "tabby", 1.0), Part("label", "dog", -9.0), Part("label", "cat", 3.0),
-             Part("class", "tiger cat", 0.8), Part("class", "lynx", 0.7), Part("label", "your photos of Tom", 2.0)]  # fmt: skip
+    parts = [
+        Part("class", "tabby", 1.0),
+        Part("label", "dog", -9.0),
+        Part("label", "cat", 3.0),
+        Part("class", "tiger cat", 0.8),
+        Part("class", "lynx", 0.7),
+        Part("label", "your photos of Tom", 2.0),
+    ]
     assert Explanation.of("cat", 0.0, parts).sentence == (
-        "Most evidence for 'cat' is from your photos of Tom, and from the backbone's classes 'tabby' and 'tiger cat', "
-        "and from its own annotated images."
+        "Most evidence for 'cat' is from your photos of Tom, and from the backbone's classes 'tabby' and "
+        "'tiger cat', and from its own annotated images."
     )
     of_one = Explanation.of("kitten", 0.0, [Part("image", "7.jpg", 1.0), Part("label", "cat", 0.9)]).sentence
-    assert of_one == "Most evidence for 'kitten' is from the annotated label 'cat', and from the training image '7.jpg'."
+    assert (
+        of_one
+        == "Most evidence for 'kitten' is from the annotated label 'cat', and from the training image '7.jpg'."
+    )
     assert Explanation.of("kitten", 0.0, parts[1:2]).sentence == "There is no evidence for 'kitten'."
 
 
 def test_shares_are_of_what_is_positive():
-    np.testing.assert_allclose(evidence_shares([[3.0, 1.0, -2.0], [-1.0, 0.0, 0.0]]), [[0.75, 0.25, 0.0], [0.0] * 3])
+    np.testing.assert_allclose(
+        evidence_shares([[3.0, 1.0, -2.0], [-1.0, 0.0, 0.0]]), [[0.75, 0.25, 0.0], [0.0] * 3]
+    )
 
 
 @pytest.mark.parametrize(

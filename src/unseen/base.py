@@ -373,7 +373,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         return [Part(*key, value) for key, value in totals.items() if value or key[0] == "label"]
 
     def _part_table(self, X: Any, M: Matrix, rows: Any, columns: Any) -> tuple[list[tuple[Kind, str]], Matrix]:
-        """Kinds and names of parts, and their values: one row for each image X[rows[i]] and label M[columns[i]]."""
+        """Kinds and names of parts, and values: one row for each image X[rows[i]] and label M[columns[i]]."""
         names = self.label_names_[: self.n_seen_]
         found = [self._seen_parts(X[[i]], M[[c]]) for i, c in zip(rows, columns, strict=True)]
         return [("label", name) for name in names], np.vstack(found)

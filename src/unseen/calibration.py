@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit, prange
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
@@ -31,6 +30,7 @@ HIGHEST = 0.04  # share of the reference images on which a label fires most
 HOPELESS = 7.0  # entries this far below the best of their image are thinned out in training
 MOST_ENTRIES = 400_000  # of images and labels that the trees are learned on
 N_LEAVES = 8  # of a tree
+FEW_ENTRIES = 2000  # whose trees are walked without compiled code
 N_FITS = 5  # of the trees; each leaves out a fifth of the labels
 N_RISING = 3  # p rises with the first quantities: the score, and the score among those on reference images
 
@@ -80,8 +80,8 @@ class Calibration(Stored):
         return np.asarray(tagger._embed(vectors.astype(np.float64), "vocabulary"))
 
     def _apply(self, group: int, quantities: NDArray[np.float32]) -> Matrix:
-        trees = (getattr(self, f"{name}_")[group] for name in Trees._fields)
-        return np.asarray(expit(self.offsets_[group] + sum_of_trees(quantities, *trees)))
+        trees = Trees(*(getattr(self, f"{name}_")[group] for name in Trees._fields))
+        return np.asarray(expit(self.offsets_[group] + sum_of_trees(quantities, trees)))
 
 
 class Prepared:
@@ -325,18 +325,19 @@ def _boost(entries: list[_Entries], n_trees: int, random_state: int) -> tuple[Tr
     return trees, float(np.mean(offsets))
 
 
-@njit(cache=True, parallel=True)
-def sum_of_trees(quantities, features, thresholds, left, right, values):  # type: ignore[no-untyped-def]
+def sum_of_trees(quantities: NDArray[np.float32], trees: Trees) -> Matrix:
     """Sum of the values of all trees, one per row of the quantities."""
-    total = np.zeros(quantities.shape[0])
-    for row in prange(quantities.shape[0]):
-        for tree in range(features.shape[0]):
-            node = 0
-            while left[tree, node] >= 0:
-                goes_left = quantities[row, features[tree, node]] <= thresholds[tree, node]
-                node = left[tree, node] if goes_left else right[tree, node]
-            total[row] += values[tree, node]
-    return total
+    if len(quantities) > FEW_ENTRIES:  # worth the time to load the compiled loop
+        from unseen.solvers.trees import sum_of_many
+
+        return np.asarray(sum_of_many(quantities, *trees))
+    rows, numbers = np.arange(len(quantities))[:, None], np.arange(len(trees.left))
+    nodes = np.zeros((len(quantities), len(trees.left)), dtype=np.intp)
+    while (inner := trees.left[numbers, nodes] >= 0).any():
+        goes_left = quantities[rows, trees.features[numbers, nodes]] <= trees.thresholds[numbers, nodes]
+        below = np.where(goes_left, trees.left[numbers, nodes], trees.right[numbers, nodes])
+        nodes = np.where(inner, below, nodes)
+    return np.asarray(trees.values[numbers, nodes].sum(axis=1, dtype=np.float64))
 
 
 def _dense(X: Any) -> Matrix:

@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -113,7 +112,10 @@ def test_two_indexers_at_once_take_turns(library, tmp_path):
 
 
 def test_an_interrupted_index_says_that_its_work_is_kept(library, monkeypatch):
-    monkeypatch.setattr("unseen.photos.index._scan", lambda *given: os.kill(os.getpid(), signal.SIGINT))
+    def interrupt(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unseen.photos.index._scan", interrupt)
     done = run("index", code=130)
     assert done.stderr == (
         "unseen index: interrupted; finished photos are in the library, run it again to resume.\n"

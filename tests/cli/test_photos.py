@@ -51,8 +51,8 @@ def sure(tmp_path_factory):
 
 
 def tag_sure(folder, *arguments, code=0):
-    return run("tag", folder, "-w", "red, warm, crimson, blue, cyan", "-m", folder / "model.safetensors", *arguments,
-               code=code).stdout  # fmt: skip
+    words = "red, warm, crimson, blue, cyan"
+    return run("tag", folder, "-w", words, "-m", folder / "model.safetensors", *arguments, code=code).stdout
 
 
 def test_sure_tags_come_first_then_those_that_may_be_and_no_others(sure):

@@ -13,7 +13,7 @@ pytest.importorskip("onnxruntime")
 from tests.images.pictures import fill
 from tests.photos.world import world
 
-from unseen import PhotoLibrary
+from unseen import PhotoLibrary, PhotoTagger
 from unseen.cluster import extract, score
 from unseen.photos.query import Expression
 from unseen.photos.stored_scores import StoredScores
@@ -84,3 +84,16 @@ def test_a_search_finds_what_one_machine_finds_even_if_a_worker_dies(processes, 
             assert hit.photo == other.photo
             assert hit[1:] == pytest.approx(other[1:])
     assert Path(killed).exists()
+
+
+def test_words_are_searched_by_the_workers(client, tmp_path, monkeypatch):
+    model = PhotoTagger.load(world() / "model.safetensors")
+    library = PhotoLibrary.open(tmp_path / "library", create=True, backbone=model.backbone)
+    library.index([world() / "photos"])
+    monkeypatch.setattr(score.best_on_cluster, "__defaults__", (7,))
+    for top in (5, None):  # with and without the form of the scores
+        found, local = (
+            library.search("crimson", model=model, top=top, engine=engine) for engine in ("dask", "local")
+        )
+        assert [hit.photo for hit in found] == [hit.photo for hit in local]
+        assert [hit.score for hit in found] == pytest.approx([hit.score for hit in local])

@@ -68,7 +68,7 @@ def test_tags_and_predictions_follow_the_scores_and_similarity_is_symmetric(mode
     back = {tag.name: tag.score for tag in model.similar_labels(second, top=99)}[first]
     assert there == pytest.approx(back, abs=1e-12)
     vector = data.labels.vectors[data.labels.index(first)]
-    assert model.similar_labels(vector, top=1) == [(first, pytest.approx(1.0))]
+    assert model.similar_labels(vector, top=1) == [(first, pytest.approx(1.0), None)]
 
 
 def test_the_order_of_images_and_labels_is_immaterial(model, fit, data, Y):

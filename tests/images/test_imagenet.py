@@ -52,5 +52,11 @@ def test_a_backbone_with_its_own_classes_has_knowledge_of_these_alone():
 
 
 def test_kinds_are_recognised_in_either_order():
-    for one, other in (("cat", "animal"), ("Dog", "cat"), ("ship", "vehicle"), ("sofa", "couch"), ("cat", "qwrtz")):
+    for one, other in (
+        ("cat", "animal"),
+        ("Dog", "cat"),
+        ("ship", "vehicle"),
+        ("sofa", "couch"),
+        ("cat", "qwrtz"),
+    ):
         assert are_kinds(one, other) == are_kinds(other, one) == (other in ("animal", "vehicle"))

@@ -185,7 +185,7 @@ def logistic_regression(X: Any, T: Targets, C: float, *, normalize: bool) -> tup
     start = np.zeros(shape)
     start[-1] = bias[learnable] / of_bias
     options = {"maxiter": MAX_ITER, "maxfun": 2 * MAX_ITER, "maxcor": 20, "ftol": 0.0}
-    options["gtol"] = 1e-6 if X.dtype == np.float64 else 1e-2  # float32 is no closer to the optimum
+    options["gtol"] = 1e-6 if X.dtype == np.float64 else 1e-6 * len(t)  # no closer in float32
     solved = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options=options)
     if solved.nit >= MAX_ITER:
         message = f"The classifiers of the seen labels did not converge in {MAX_ITER} iterations: lower C."

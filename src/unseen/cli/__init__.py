@@ -11,8 +11,9 @@ from unseen.cli.backbones import backbones
 from unseen.cli.data import data_app
 from unseen.cli.experiments import demo, reproduce
 from unseen.cli.labels import labels
-from unseen.cli.library import duplicates, index, search
+from unseen.cli.library import duplicates, index, review, search
 from unseen.cli.photos import evaluate, explain, features, fit, tag
+from unseen.cli.tags import tags_app
 from unseen.cli.terminal import make_output_safe
 
 app = typer.Typer(
@@ -21,9 +22,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-PHOTOS, LEARNING = (demo, tag, index, search, duplicates, explain), (features, fit, evaluate, labels, backbones)
-for command in (*PHOTOS, *LEARNING, reproduce):
+PHOTOS = (demo, tag, index, search, duplicates, review, explain)
+for command in (*PHOTOS, features, fit, evaluate, labels, backbones, reproduce):
     app.command()(command)
+app.add_typer(tags_app, name="tags")
 app.add_typer(data_app, name="data")
 
 

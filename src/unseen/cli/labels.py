@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
@@ -95,6 +95,15 @@ def read_words(given: Iterable[str], option: str) -> list[str]:
     if not words:
         raise ValueError(f"{option}: no word was given. Write for example {option} 'dog, dining table'.")
     return words
+
+
+def read_vocabulary(given: Sequence[str]) -> Any:
+    """Return the words of ``--words`` for a query: a file is a vocabulary; "everyday" without any."""
+    from unseen.labels.names import Vocabulary
+
+    if len(given) == 1 and _is_file(given[0]):
+        return Vocabulary.read(given[0])
+    return read_words(given, "--words") if given else "everyday"
 
 
 def _is_file(text: str) -> bool:

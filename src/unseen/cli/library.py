@@ -1,9 +1,8 @@
-"""`unseen index`, `search` and `duplicates`: a library of photos that is described once and searched often."""
+"""`unseen index`, `search`, `duplicates` and `review`: a library of photos, described once and searched often."""
 
 from __future__ import annotations
 
 import csv
-import json
 import os
 import sys
 import tempfile
@@ -17,8 +16,10 @@ import typer
 from rich.console import Console
 from typer import Argument, Option
 
+from unseen.cli.labels import read_vocabulary
 from unseen.cli.terminal import (
     check_output,
+    json_line,
     one_line_errors,
     open_console,
     printable,
@@ -29,17 +30,18 @@ from unseen.cli.terminal import (
 from unseen.files import csv_cell
 
 if TYPE_CHECKING:
-    from unseen.labels.names import Vocabulary
     from unseen.photos.index import IndexReport
     from unseen.photos.library import Hit, PhotoLibrary
     from unseen.photos.storage import Photo
-    from unseen.photos.tagger import PhotoTagger, PhotoTags
+    from unseen.photos.tagger import PhotoTags, Query
 
-_Library = Annotated[
+Library = Annotated[
     Path | None,
     Option("--library", "-L", help="Folder of the library; else UNSEEN_LIBRARY, or the user's data folder."),
 ]
-_Words = Annotated[list[str], Option(help="A further word; repeatable.")]
+Words = Annotated[list[str], Option("--words", "-w", help="Comma-separated words, or a file; repeatable.")]
+Model = Annotated[str | None, Option("--model", "-m", help="A model from unseen fit; else the packaged one.")]
+InFolder = Annotated[Path | None, Option("--in", help="Only photos in this folder.")]
 _Page = Annotated[Path | None, Option("--output", "-o", help="HTML page of thumbnails to write.")]
 _Open = Annotated[bool, Option("--open", help="Show the page in a browser.")]
 _NONE: list[str] = []
@@ -49,7 +51,7 @@ def index(
     folders: Annotated[
         list[Path], Argument(help="Folders of photos; without any, all that the library has.")
     ] = [],  # noqa: B006
-    library: _Library = None,
+    library: Library = None,
     backbone: Annotated[str | None, Option(help="For a new library: network that describes photos.")] = None,
     jobs: Annotated[int | None, Option(min=1, help="Threads; by default one per core.")] = None,
     forget: Annotated[list[Path], Option(help="Drop the photos of a folder from the library; repeatable.")] = [],  # noqa: B006
@@ -79,13 +81,11 @@ def search(
     like: Annotated[Path | None, Option(help="A photo instead of words: those that look like it.")] = None,
     since: Annotated[str | None, Option(help="First day: 2024, 2024-05 or 2024-05-01.")] = None,
     until: Annotated[str | None, Option(help="Last day.")] = None,
-    folder: Annotated[Path | None, Option("--in", help="Only photos in this folder.")] = None,
+    folder: InFolder = None,
     min_p: Annotated[float, Option(min=0.0, max=1.0, help="Least probability.")] = 0.0,
     top: Annotated[int, Option(min=0, help="Number of photos; 0 for all.")] = 20,
-    library: _Library = None,
-    model: Annotated[
-        str | None, Option("--model", "-m", help="A model from unseen fit; else the packaged one.")
-    ] = None,
+    library: Library = None,
+    model: Model = None,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object per line, one per photo.")] = False,
     as_csv: Annotated[bool, Option("--csv", help="Print a CSV table.")] = False,
     print0: Annotated[bool, Option("--print0", help="Print paths alone, each followed by a zero byte.")] = False,
@@ -117,7 +117,7 @@ def search(
             )
         elif as_json:
             for hit in hits:
-                typer.echo(json.dumps(_as_json(hit), ensure_ascii=False))
+                typer.echo(json_line(_as_json(hit)))
         else:
             _print_hits(hits)
         sys.stdout.flush()
@@ -130,7 +130,7 @@ def search(
 
 
 def duplicates(
-    library: _Library = None,
+    library: Library = None,
     agreement: Annotated[float | None, Option(help="Least agreement, up to 1.4; 1.22 by default.")] = None,
     as_json: Annotated[
         bool, Option("--json", help="Print one JSON array of paths per line, one per group.")
@@ -148,7 +148,7 @@ def duplicates(
             groups = opened.duplicates(agreement, progress=reporter.stage("comparing photos"))
         for number, group in enumerate(groups, start=1):
             if as_json:
-                typer.echo(json.dumps([photo.path for photo in group]))
+                typer.echo(json_line([photo.path for photo in group]))
                 continue
             say(f"{number}: {len(group)} photos", "bold")
             for photo in group:
@@ -160,21 +160,66 @@ def duplicates(
             _show_page(opened, "Duplicates", cards, output, show)
 
 
-def tags_of_library(
-    library: Path | None, model: PhotoTagger, words: Any, top: int | None, min_p: float
+def review(
+    words: Words = _NONE,
+    library: Library = None,
+    model: Model = None,
+    folder: InFolder = None,
+) -> None:
+    """Accept or reject tags that may be right, those in most doubt first; then: unseen fit -L."""
+    with one_line_errors("review", "answers were kept"):
+        from unseen.photos.library import PhotoLibrary
+        from unseen.photos.tagger import MAYBE, SURE, PhotoTagger
+        from unseen.validation import counted
+
+        opened = PhotoLibrary.open(library)
+        query = PhotoTagger.load(model).query(read_vocabulary(words))
+        tagged = opened.tags(query, None, min_p=MAYBE, folder=folder)
+        found = [(path, one.name, one.p or 0.0) for path, tags, *_ in tagged for one in tags]
+        asked = sorted((item for item in found if item[2] < SURE), key=lambda item: abs(item[2] - 0.5))
+        say(f"{counted(len(asked), 'tag')} to review. y: yes, n: no, s: skip, u: undo, o: open the photo, q: quit")
+        place, answers = 0, dict[int, bool]()
+        while place < len(asked):
+            path, name, p = asked[place]
+            say(f"{place + 1}: {path}", "bold")
+            say(f"  {name}, {100 * p:.0f} %? [y/n/s/u/o/q]")
+            key = _read_key()
+            if key in ("", "q"):
+                break
+            if key == "o":
+                typer.launch(path)
+            elif key == "u" and place:
+                place -= 1
+                if answers.pop(place, None) is not None:
+                    opened.correct(*asked[place][:2], None)
+            elif key in ("y", "n", "s"):
+                if key != "s":
+                    answers[place] = key == "y"
+                    opened.correct(path, name, answers[place])
+                place += 1
+        n_yes = sum(answers.values())
+        say(f"{counted(n_yes, 'tag')} accepted, {len(answers) - n_yes:,} rejected.", "bold")
+        if answers:
+            say(f"Next: unseen fit -L {opened.path} -o model.safetensors")
+
+
+def tags_in(
+    library: PhotoLibrary, query: Query, top: int | None, min_p: float, folders: Sequence[str]
 ) -> Iterator[PhotoTags]:
-    """Tags of all photos of a library, for `unseen tag -L`; ``words`` may be a Query or a Vocabulary."""
-    from unseen.photos.library import PhotoLibrary
+    """Tags of the photos in some folders of a library, without any in all."""
+    for folder in folders or (None,):
+        yield from library.tags(query, top, min_p=min_p, folder=folder)
 
-    return PhotoLibrary.open(library).tags(words, top, min_p=min_p, model=model)
 
-
-def read_vocabulary(words: list[str]) -> Vocabulary | None:
-    """Return the vocabulary of an option ``--words`` that names one file; None for plain words."""
-    from unseen.labels.names import Vocabulary
-
-    is_file = len(words) == 1 and len(words[0]) < 256 and Path(words[0]).is_file()
-    return Vocabulary.read(words[0]) if is_file else None
+def _read_key() -> str:
+    """A key typed on a terminal, or the first letter of a line of other input; "" at its end."""
+    if sys.stdin.isatty():
+        try:
+            return str(typer.getchar()).lower()
+        except EOFError:
+            return ""
+    line = sys.stdin.readline()
+    return line.strip()[:1].lower() or line[:1]
 
 
 def _size(photo: Photo) -> str:

@@ -14,7 +14,8 @@ from rich.cells import cell_len
 from rich.text import Text
 from typer import Argument, Option
 
-from unseen.cli.labels import read_words
+from unseen.cli.labels import read_vocabulary, read_words
+from unseen.cli.library import Library, Model, Words, tags_in
 from unseen.cli.terminal import (
     check_output,
     json_line,
@@ -38,13 +39,11 @@ if TYPE_CHECKING:
     from unseen.photos.tagger import PhotoTagger, PhotoTags
     from unseen.photos.training import Trained
 
-_Words = Annotated[list[str], Option("--words", "-w", help="Comma-separated words, or a file; repeatable.")]
-_Model = Annotated[str | None, Option("--model", "-m", help="A model from unseen fit; else the packaged one.")]
 _Backbone = Annotated[
     str | None, Option("--backbone", help="Tag by an image-text model alone: siglip2, ...; see unseen backbones.")
 ]
-_Features = Annotated[str, Argument(help="Folder of unseen features, or an .npz file with one row per image.")]
-_Annotations = Annotated[str, Option("--annotations", "-a", help="CSV, VOC devkit, COCO file or NUS-WIDE folder.")]
+_FEATURES = Argument(help="Folder of unseen features, or an .npz file with one row per image.")
+_ANNOTATIONS = Option("--annotations", "-a", help="CSV, VOC devkit, COCO file or NUS-WIDE folder.")
 _Split = Annotated[str | None, Option(help="Part of the annotations, or all; else train(val) or test, as needed.")]
 _Page = Annotated[Path | None, Option("--output", "-o", help="HTML page to write.")]
 _NONE: list[str] = []
@@ -56,16 +55,27 @@ def _scratch(text: str, *names: str, **options: Any) -> Any:
     return Option(*names, help=text, rich_help_panel="Only from scratch", **options)
 
 
+def _own(text: str, name: str) -> Any:
+    return Option(name, help=text, rich_help_panel="Only with a library (-L)")
+
+
 def tag(
-    photos: Annotated[list[str], Argument(help="Image files, folders of them, .txt or .csv lists.")],
-    words: _Words = _NONE,
-    model: _Model = None,
+    photos: Annotated[
+        list[str], Argument(help="Image files, folders, .txt or .csv lists; with -L folders of the library.")
+    ] = _NONE,
+    words: Words = _NONE,
+    model: Model = None,
     backbone: _Backbone = None,
+    library: Annotated[
+        Path | None, Option("--library", "-L", help="Tag the photos of a library, without reading them.")
+    ] = None,
     min_p: Annotated[float | None, Option(min=0, max=1, help="Least probability of a tag; else 0.3.")] = None,
     top: Annotated[int | None, Option(min=1, help="Tags per photo at most.")] = None,
     every: Annotated[bool, Option("--all", help="Show every word, sorted.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object per line, one per photo.")] = False,
     as_csv: Annotated[bool, Option("--csv", help="Print a CSV table, one row per tag.")] = False,
+    xmp: Annotated[bool, Option("--xmp", help="With -L: write tags to sidecars; see unseen tags.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="With --xmp: show what would be written.")] = False,
     output: _Page = None,
 ) -> None:
     """Tag photos with any words, or everyday words: tags that are sure (80 % or more), then those that may be."""
@@ -73,16 +83,28 @@ def tag(
         for one, other, chosen in (("--json", "--csv", as_json and as_csv), ("--all", "--min-p", every and min_p)):
             if chosen:
                 raise ValueError(f"{one} and {other} were both given. Choose one.")
+        if library is None and (xmp or not photos):
+            raise ValueError("PHOTOS: pass some, or the photos of a library with -L, which --xmp needs.")
         check_output(output)
+        from unseen.photos.library import PhotoLibrary
         from unseen.photos.tagger import MAYBE, SURE, card_rows, thumbnail
 
         tagger = load_tagger(model, backbone)
-        query = tagger.query(read_words(words, "--words") if words else "everyday")
+        query = tagger.query(read_vocabulary(words))
+        if xmp:
+            from unseen.cli.tags import write_library
+
+            least = SURE if min_p is None else min_p
+            raise typer.Exit(write_library(PhotoLibrary.open(library), query, least, photos, dry_run=dry_run))
         if min_p is None:
             min_p = MAYBE if query.gives_p and not every else 0.0
         elif not query.gives_p:
             raise ValueError("--min-p: this model gives scores, not probabilities. Leave it out.")
-        tagged = tagger.tag(photos, query, top or (None if every or query.gives_p else _TOP), min_p=min_p)
+        most = top or (None if every or query.gives_p else _TOP)
+        if library is None:
+            tagged = tagger.tag(photos, query, most, min_p=min_p)
+        else:
+            tagged = tags_in(PhotoLibrary.open(library), query, most, min_p, photos)
         for doubt in query.doubts.values():
             typer.echo(f"unseen tag: {printable(doubt.sentence)}", err=True)
         show = _print_json if as_json else _csv_printer() if as_csv else _text_printer()
@@ -90,7 +112,7 @@ def tag(
         for photo in tagged:
             if photo.problem is not None:
                 n_problems += 1
-                typer.echo(f"unseen tag: {printable(photo.path)} cannot be read: {photo.problem}.", err=True)
+                typer.echo(printable(f"unseen tag: {photo.path} cannot be read: {photo.problem}."), err=True)
             elif output is not None:
                 path = PurePath(printable(photo.path))
                 rows = card_rows(photo.tags or filter(None, [photo.guess]), query.doubts)
@@ -110,8 +132,8 @@ def tag(
 
 def explain(
     photo: Annotated[str, Argument(help="An image file.")],
-    words: _Words,
-    model: _Model = None,
+    words: Words,
+    model: Model = None,
     backbone: _Backbone = None,
     by: Annotated[str, Option(help="Split what was learned over annotated labels, or images.")] = "labels",
     top: Annotated[int, Option(min=1, help="Parts to show.")] = 10,
@@ -170,9 +192,12 @@ def features(
 
 
 def fit(
-    features: _Features,
-    annotations: _Annotations,
     output: Annotated[Path, Option("--output", "-o", help="Model file to write (.safetensors).")],
+    features: Annotated[str | None, _FEATURES] = None,
+    annotations: Annotated[str | None, _ANNOTATIONS] = None,
+    library: Library = None,
+    keywords: Annotated[bool, _own("Learn the keywords of photos and sidecars too.", "--keywords")] = False,
+    complete: Annotated[bool, _own("What is not a keyword of a photo is not on it.", "--complete")] = False,
     split: _Split = None,
     backbone: Annotated[str | None, Option(help="Backbone of the features, if not in their file.")] = None,
     from_scratch: Annotated[bool, Option("--from-scratch", help="Do not start from the packaged model.")] = False,
@@ -188,16 +213,27 @@ def fit(
     gamma: Annotated[float | None, _scratch("Weight of the transfer to --unseen; else 0.03.")] = None,
     lam: Annotated[float | None, _scratch("Weight of the relations of --source; else 0.03.")] = None,
 ) -> None:
-    """Learn annotated labels from features, on top of the packaged model; any other words can still be used."""
+    """Learn annotated labels, or answers of unseen review, on top of the packaged model; any words can be used."""
     with one_line_errors("fit"):
         check_output(output)
-        from unseen.photos.training import train
+        from unseen.photos.training import annotated_photos, train
 
+        chosen: Any = features, annotations
+        if any(chosen) if library else not all(chosen):
+            raise ValueError("FEATURES, --annotations, --library: pass features and annotations, or a library.")
+        if (keywords or complete) and library is None:
+            raise ValueError("--keywords, --complete: these are for a library. Pass one with -L.")
         given: dict[str, Any] = {"vectors": vectors, "rank": rank, "beta": beta, "gamma": gamma, "lam": lam}
         with show_progress() as reporter:
+            if library is not None:
+                from unseen.photos.library import PhotoLibrary
+
+                step = reporter.stage("reading keywords" if keywords else "reading answers")
+                opened = PhotoLibrary.open(library)
+                chosen = annotated_photos(opened, keywords=keywords, complete=complete, progress=step)
             step = reporter.stage("choosing parameters on held-out labels, then fitting" if search else "fitting")
             trained = train(
-                features, annotations, base=None if from_scratch else "packaged",
+                *chosen, base=None if from_scratch else "packaged",
                 unseen=read_words(unseen, "--unseen") if unseen else (), relations=source, split=split,
                 classes=classes, backbone=backbone, search=search, progress=step,
                 **{name: value for name, value in given.items() if value is not None},
@@ -209,9 +245,9 @@ def fit(
 
 
 def evaluate(
-    features: _Features,
-    annotations: _Annotations,
-    model: _Model = None,
+    features: Annotated[str, _FEATURES],
+    annotations: Annotated[str, _ANNOTATIONS],
+    model: Model = None,
     backbone: _Backbone = None,
     split: _Split = None,
     output: _Page = None,
@@ -286,9 +322,8 @@ def _print_list(word: str, texts: Sequence[str], style: str, console: Console) -
 def _tag_text(one: Tag, doubts: Mapping[str, Doubt], width: int = 0) -> str:
     """A tag as "name 45 % (colour)", with its score if there is no probability."""
     value = f"{one.score:+.2f}" if one.p is None else f"{100 * one.p:.0f} %"
-    return f"{printable(one.name):<{width}} {value}" + (
-        f" ({doubts[one.name].kind})" if one.name in doubts else ""
-    )
+    doubt = f" ({doubts[one.name].kind})" if one.name in doubts else ""
+    return f"{printable(one.name):<{width}} {value}{doubt}"
 
 
 def _print_json(photo: PhotoTags, doubts: Mapping[str, Doubt]) -> None:
@@ -297,11 +332,8 @@ def _print_json(photo: PhotoTags, doubts: Mapping[str, Doubt]) -> None:
         p = None if one.p is None else round(one.p, 4)
         doubt = {"doubt": doubts[one.name].kind} if one.name in doubts else {}
         tags.append({"name": one.name, "p": p, "score": round(one.score, 6), **doubt})
-    typer.echo(
-        json_line(
-            {"path": photo.path, **({"tags": tags} if photo.problem is None else {"problem": photo.problem})}
-        )
-    )
+    found = {"tags": tags} if photo.problem is None else {"problem": photo.problem}
+    typer.echo(json_line({"path": photo.path, **found}))
 
 
 def _csv_printer() -> Callable[[PhotoTags, Mapping[str, Doubt]], None]:

@@ -2,18 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from unseen.cli.terminal import print_table, printable, say, show_progress
+from unseen.cli.labels import read_vocabulary
+from unseen.cli.library import Library, Model, Words, tags_in
+from unseen.cli.terminal import check_output, one_line_errors, print_table, printable, say, show_progress
+from unseen.files import write_atomically
 from unseen.templates import Table
 
 if TYPE_CHECKING:
+    from unseen.photos.library import PhotoLibrary
+    from unseen.photos.tagger import Query
     from unseen.photos.tags import Journal, Outcome, Tags
+
+
+tags_app = typer.Typer(no_args_is_help=True, help="Write tags for other programs, show them and take them back.")
+_DryRun = Annotated[bool, Option("--dry-run", help="Show what would change.")]
+
+
+@tags_app.command("write")
+def _write(
+    folders: Annotated[list[str], Argument(help="Folders of the library; without any, all.")] = [],  # noqa: B006
+    words: Words = [],  # noqa: B006
+    library: Library = None,
+    model: Model = None,
+    min_p: Annotated[float, Option(min=0.01, max=1, help="Least probability of a tag.")] = 0.8,
+    dry_run: _DryRun = False,
+    embed: Annotated[bool, Option("--embed", help="Let exiftool write into the photos.")] = False,
+    backup: Annotated[bool, Option("--backup/--no-backup", help="With --embed: keep IMG_1.jpg_original.")] = True,
+    table: Annotated[Path | None, Option("--csv", help="Write a table for exiftool instead.")] = None,
+) -> None:
+    """Write the sure tags of the library's photos to sidecars (IMG_1.jpg.xmp); existing ones are merged."""
+    with one_line_errors("tags write", "what was written is in the journal"):
+        from unseen.photos.library import PhotoLibrary
+        from unseen.photos.tagger import PhotoTagger
+
+        opened, query = PhotoLibrary.open(library), PhotoTagger.load(model).query(read_vocabulary(words))
+        if table is not None and (embed or dry_run):
+            raise ValueError("--csv: nothing but the table is written. Leave out --embed and --dry-run.")
+        options: dict[str, Any] = {"embed": embed, "backup": backup, "dry_run": dry_run}
+        raise typer.Exit(write_library(opened, query, min_p, folders, table=table, **options))
+
+
+@tags_app.command("undo")
+def _undo(
+    library: Library = None,
+    last: Annotated[bool, Option("--last", help="Only what the last run wrote.")] = False,
+    dry_run: _DryRun = False,
+) -> None:
+    """Take back exactly what was written; what others have written since stays."""
+    with one_line_errors("tags undo", "run it again to take back the rest"):
+        from unseen.photos.library import PhotoLibrary
+
+        with PhotoLibrary.open(library).journal(write=not dry_run) as journal:
+            raise typer.Exit(2 * bool(undo(journal, last=last, dry_run=dry_run)))
+
+
+@tags_app.command("show")
+def _show(library: Library = None) -> None:
+    """List the tags that were written, the newest first."""
+    with one_line_errors("tags show"):
+        from unseen.photos.library import PhotoLibrary
+
+        with PhotoLibrary.open(library).journal(write=False) as journal:
+            show(journal)
+
+
+def write_library(
+    library: PhotoLibrary,
+    query: Query,
+    min_p: float,
+    folders: Sequence[str] = (),
+    *,
+    table: Path | None = None,
+    **options: Any,
+) -> int:
+    """Write the tags of a library's photos, or a table of them; return the exit code."""
+    from unseen.photos.keywords import Keyword
+    from unseen.photos.tags import write_table
+
+    if not query.gives_p or not min_p:
+        raise ValueError("--min-p: it must be above 0, and the model must give probabilities.")
+    parents = {tag.name: tag.parents for tag in query.vocabulary.tags} if query.vocabulary else {}
+    for doubt in query.doubts.values():
+        typer.echo(f"unseen tags write: {printable(doubt.sentence)}", err=True)
+    tagged = (photo for photo in tags_in(library, query, None, min_p, folders) if photo.tags)
+    pairs = ((path, [Keyword(tag.name, parents.get(tag.name, ())) for tag in tags]) for path, tags, *_ in tagged)
+    if table is not None:
+        check_output(table)
+
+        def write_file(part: Path) -> None:
+            with part.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+                write_table(pairs, file)
+
+        write_atomically(table, write_file)
+        say(f"Table: {table}. To import it: exiftool -csv={table} -sep ', ' PHOTOS")
+        return 0
+    with library.journal(write=not options.get("dry_run")) as journal:
+        return 2 * bool(write(pairs, journal, **options))
 
 
 def write(

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from unseen.cluster.score import current_client
+from unseen.cluster.score import current_client, share
 from unseen.images.backbones import DEFAULT, Backbone, open_backbone
 from unseen.images.features import FeatureSet, UnreadableImages, extract_features, open_features
 from unseen.images.reading import Problem, find_images, quiet_pillow
@@ -105,7 +105,7 @@ def describe_on_cluster(
     Each worker opens the backbone once. The work of a lost worker is done by another one.
     """
     client = current_client()
-    (shared,) = client.scatter([known], broadcast=True, hash=False)
+    shared = share(client, known)
     running: deque[Any] = deque()
     most = 2 * max(1, sum(client.nthreads().values()))
     for start in range(0, len(files), part_size):

@@ -47,6 +47,15 @@ def current_client() -> Any:
     return client
 
 
+def share(client: Any, value: Any) -> Any:
+    """Future of a value that all workers need; unlike what is scattered, it is not lost with a worker."""
+    return client.submit(_same, value, pure=False)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
 def known_rows(values: Any, name: str) -> Any:
     """A Dask array or data frame as an array in chunks of whole rows, of known sizes."""
     if hasattr(values, "to_dask_array"):
@@ -110,7 +119,7 @@ def best_on_cluster(
     from unseen.photos.query import exact_best, largest, n_candidates
 
     client, most = current_client(), n_candidates(expression, top)
-    (shared,) = client.scatter([expression], broadcast=True, hash=False)
+    shared = share(client, expression)
     widths = (now.features.shape[1], 0 if now.classes is None else now.classes.shape[1])
     tasks = [
         client.submit(_best_part, shared, now.files, widths, start, wanted[start : start + part_size],

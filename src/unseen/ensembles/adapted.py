@@ -75,8 +75,8 @@ class Adapted(ZeroShotTagger):
     >>> base = ESZSL().fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels)
     >>> own = data.unseen_labels.select(data.unseen_labels.names[:2])
     >>> model = Adapted(base).fit(data.X_train, data.Y_train[:, data.unseen[:2]], own)
-    >>> model.n_seen_, model.strength_
-    (14, 10.0)
+    >>> model.n_seen_
+    14
     """
 
     normalize = center = False  # base does its own scaling and centring

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from typing import Any, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,6 +31,9 @@ class _About(NamedTuple):
     usual: Matrix  # evidence in the background
     by_power: list[Any]
     of_labels: list[Matrix]
+
+
+_RECENT: WeakKeyDictionary[Any, dict[bytes, _About]] = WeakKeyDictionary()  # what `_about` keeps, by model
 
 
 class BackboneKnowledge(ScoredTagger):
@@ -164,7 +168,7 @@ class BackboneKnowledge(ScoredTagger):
 
     def _set_classes(self) -> None:
         """Learn the names of the classes and of their kinds."""
-        self.__dict__.pop("_recent", None)  # of an earlier fit
+        _RECENT.pop(self, None)  # of an earlier fit
         if self.class_vectors is None:
             raise ValueError("class_vectors: None was given. Pass the text vectors of the backbone's class names.")
         names, classes = check_labels(self.class_vectors, "class_vectors")
@@ -256,7 +260,7 @@ class BackboneKnowledge(ScoredTagger):
 
     def _about(self, M: Matrix) -> _About:
         """All that depends on labels alone; kept for the sets of labels that were asked for last."""
-        kept: dict[bytes, _About] = self.__dict__.setdefault("_recent", {})
+        kept = _RECENT.setdefault(self, {})
         key = hashlib.sha256(M.tobytes()).digest()
         if key in kept:
             kept[key] = kept.pop(key)  # the last one to be forgotten

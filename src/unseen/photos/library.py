@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,16 +15,18 @@ import numpy as np
 
 from unseen.images.backbones import DEFAULT, Backbone, open_backbone
 from unseen.images.features import FeatureSet
+from unseen.labels.names import label_key
 from unseen.photos import storage
-from unseen.photos.storage import Photo, Snapshot
-from unseen.validation import check_choice, check_count, check_number
+from unseen.photos.storage import Correction, Photo, Snapshot
+from unseen.photos.tags import Journal
+from unseen.validation import check_choice, check_count, check_names, check_number
 
 if TYPE_CHECKING:
     from unseen.photos.index import IndexReport
     from unseen.photos.query import Expression
     from unseen.photos.tagger import PhotoTagger, PhotoTags
 
-__all__ = ["Hit", "Photo", "PhotoLibrary"]
+__all__ = ["Correction", "Hit", "Photo", "PhotoLibrary"]
 
 _BLOCK = 512  # photos tagged at a time
 
@@ -145,7 +149,7 @@ class PhotoLibrary:
             Dates such as "2024", "2024-05" or "2024-05-01", both included. Photos without a date are left out,
             with a warning.
         folder : str or Path, optional
-            Only photos in this folder and those in it.
+            Only photos in this folder and those in it, or one photo.
         min_p : float, default=0
             The least probability.
         top : int or None, default=20
@@ -210,59 +214,100 @@ class PhotoLibrary:
         top: int | None = 5,
         *,
         min_p: float = 0.0,
+        folder: str | Path | None = None,
         model: PhotoTagger | None = None,
     ) -> Iterator[PhotoTags]:
-        """Find the best words for all photos, in the order of their paths, without reading the photos.
+        """Find the best words for photos, in the order of their paths, without reading the photos.
+
+        Words that were accepted or rejected (`correct`) have the probability 1 or 0.
 
         Parameters
         ----------
-        words : "everyday", sequence of str, mapping of names to vectors, Query or Vocabulary, default="everyday"
+        words : "everyday", sequence of str, mapping of names to vectors, Vocabulary or Query, default="everyday"
             As in `PhotoTagger.tag`; see `unseen.labels.names.Vocabulary` for synonyms, parents and exclusions.
-        top, min_p
-            As in `PhotoTagger.tag`.
+        top : int or None, default=5
+            Number of tags per photo at most, the best first.
+        min_p : float, default=0
+            The least probability of a tag; as in `PhotoTagger.tag`.
+        folder : str or Path, optional
+            Only photos in this folder and those in it, or one photo.
         model : PhotoTagger, optional
-            By default the packaged one.
+            By default the packaged one, or that of a query.
         """
-        from unseen.base import best_tags
-        from unseen.labels.names import Vocabulary
         from unseen.photos.tagger import PhotoTags, Query
 
-        model, top = self.check_model(model), None if top is None else check_count(top, "top")
-        vocabulary = words if isinstance(words, Vocabulary) else None
-        asked = words if vocabulary is None else vocabulary.words
-        query = asked if isinstance(asked, Query) else model.query(asked)
-        if check_number(min_p, "min_p", high=1.0) > 0.0 and not query.gives_p:
+        top, min_p = None if top is None else check_count(top, "top"), check_number(min_p, "min_p", high=1.0)
+        query = words if isinstance(words, Query) else self.check_model(model).query(words)
+        self.check_model(query.model)
+        if min_p > 0.0 and not query.gives_p:
             raise ValueError("min_p: this model gives scores, not probabilities. Leave it out.")
-
-        if vocabulary is not None and query.names != vocabulary.words:
-            raise ValueError(f"vocabulary: {next(iter(query.doubts.values())).sentence} Remove it.")
-
-        def of_block(X: Any) -> Iterator[tuple[Any, Any]]:
-            if vocabulary is None:
-                yield from query.tags(X, top, min_p)
-                return
-            names = [tag.name for tag in vocabulary.tags]
-            columns = query.columns(*np.split(X, [model.backbone.n_features], axis=1))
-            for tags in best_tags(names, *vocabulary.combine(*columns), None):
-                likely = tuple(tag for tag in tags if tag.p is None or tag.p >= min_p)
-                yield likely[:top], None if likely else tags[0]
+        place = {label_key(name): column for column, name in enumerate(query.names)}
+        answers: dict[str, list[tuple[int, bool]]] = {}
+        for digest, word, verdict, _ in self.corrections():
+            if label_key(word) in place:
+                answers.setdefault(digest, []).append((place[label_key(word)], verdict))
 
         def results() -> Iterator[PhotoTags]:
             with self.snapshot() as now:
-                photos = now.photos()
+                photos = now.photos(*now.condition(None, None, folder))
                 while block := list(islice(photos, _BLOCK)):
                     rows = np.array([row for row, _ in block])
-                    logits = None if now.classes is None else storage.decode_rows(now.classes[rows])
-                    X = model.columns(storage.decode_rows(now.features[rows]), logits)
-                    for (_, photo), (tags, guess) in zip(block, of_block(X), strict=True):
+                    known = np.full((len(block), len(place)), np.nan)
+                    for row, (_, photo) in enumerate(block):
+                        for column, verdict in answers.get(photo.digest, ()):
+                            known[row, column] = verdict
+                    logits = storage.decode_rows(now.classes[rows]) if query.needs_classes else None  # type: ignore[index]
+                    X = query.model.columns(storage.decode_rows(now.features[rows]), logits)
+                    found = query.tags(X, top, min_p, known)
+                    for (_, photo), (tags, guess) in zip(block, found, strict=True):
                         yield PhotoTags(photo.path, tags, None, guess)
 
         return results()  # arguments are checked at once
 
-    def features(self) -> FeatureSet:
-        """Features and class scores of all photos, in memory, as `unseen.photos.training.train` uses them."""
+    def correct(self, photo: Photo | str | Path, word: str, verdict: bool | None) -> None:
+        """Keep whether a photo shows what a word means, for `tags` and ``unseen fit -L``; None forgets it.
+
+        An answer belongs to the content of a photo: it stays if the photo is moved, and counts for its copies.
+        """
+        (word,) = check_names([word], "word")
+        if not isinstance(photo, Photo):
+            with self.snapshot() as now:
+                found = next(now.photos(*now.condition(None, None, photo)), None)
+            if found is None or found[1].path != os.path.abspath(Path(photo).expanduser()):  # noqa: PTH100
+                raise ValueError(f"photo: {str(photo)!r} is not in the library. Index its folder first.")
+            photo = found[1]
+        given = (bytes.fromhex(photo.digest), label_key(word))
+        with (
+            storage.sqlite_errors(self.path),
+            closing(storage.connect(self.path / storage.DATABASE, write=True)) as db,
+            storage.transaction(db),
+        ):
+            db.execute("DELETE FROM corrections WHERE digest = ? AND key = ?", given)
+            if verdict is not None:
+                time = datetime.now(UTC).isoformat(timespec="seconds")
+                db.execute("INSERT INTO corrections VALUES (?, ?, ?, ?, ?)", (*given, word, bool(verdict), time))
+
+    def corrections(self) -> list[Correction]:
+        """All that `correct` keeps, the oldest first."""
         with self.snapshot() as now:
-            found = list(now.photos())
+            found = now.db.execute("SELECT digest, word, verdict, time FROM corrections ORDER BY time").fetchall()
+        return [Correction(digest.hex(), word, bool(verdict), time) for digest, word, verdict, time in found]
+
+    @contextmanager
+    def journal(self, *, write: bool = True) -> Iterator[Journal]:
+        """Journal of the tags written for other programs; to write, as the only writer of the library."""
+        with storage.sqlite_errors(self.path), ExitStack() as stack:
+            if write:
+                db, _ = stack.enter_context(storage.connect_alone(self.path, wait=False))
+                db.execute("PRAGMA synchronous = FULL")
+            else:
+                db = stack.enter_context(closing(storage.connect(self.path / storage.DATABASE)))
+            yield Journal(db)
+
+    def features(self, paths: Collection[str] | None = None) -> FeatureSet:
+        """Features and class scores of all photos, or some, in memory."""
+        with self.snapshot() as now:
+            found = [(row, photo) for row, photo in now.photos() if paths is None or photo.path in paths]
             rows = np.array([row for row, _ in found], dtype=np.intp)
             logits = None if now.classes is None else storage.decode_rows(now.classes[rows])
             about = {"name": self.settings["backbone"], "fingerprint": self.settings["fingerprint"]}

@@ -50,18 +50,23 @@ class Asked(Protocol):
 
 
 class Words:
-    """Words asked of a model, as its `Query` scores them."""
+    """Words asked of a model, as its `Query` scores them; without the backbone, so that workers can receive it."""
 
     def __init__(self, model: PhotoTagger, words: Sequence[str]) -> None:
-        self.query = model.query(words)
-        missing = [doubt.sentence for word, doubt in self.query.doubts.items() if word not in self.query.names]
+        query = model.query(words)
+        missing = [doubt.sentence for word, doubt in query.doubts.items() if word not in query.names]
         if missing:
             raise ValueError(f"words: {missing[0]} Search with none_of (--not) instead.")
-        for doubt in self.query.doubts.values():
+        for doubt in query.doubts.values():
             warnings.warn(doubt.sentence, stacklevel=5)
-        self.needs_classes, self.columns = self.query.needs_classes, self.query.columns
-        vectors = model.label_vectors(list(self.query.names))
-        self.form = find_form(model.tagger, np.array(list(vectors.values())), model.backbone.n_features)
+        self.needs_classes = query.needs_classes
+        self._check, self._score = model.tagger._check_images, query._scorer
+        self.form = find_form(model.tagger, query.raw_vectors, model.backbone.n_features)
+
+    def columns(self, features: Floats, classes: Floats | None) -> tuple[Floats, Floats | None]:
+        """Scores and probabilities of a block of photos."""
+        X = features if classes is None or not self.needs_classes else np.hstack([features, classes])
+        return self._score(self._check(X))
 
 
 class Likeness:
@@ -114,7 +119,9 @@ class Expression:
             names.setdefault(label_key(name), name)
         place = {key: i for i, key in enumerate(names)}
         groups = ([place[label_key(name)] for name in group] for group in (any_of, all_of, none_of))
-        return cls(Words(model, list(names.values())), *(tuple(dict.fromkeys(group)) for group in groups))
+        with one_thread():  # small products
+            words = Words(model, list(names.values()))
+        return cls(words, *(tuple(dict.fromkeys(group)) for group in groups))
 
     @property
     def is_single(self) -> bool:

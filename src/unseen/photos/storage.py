@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from unseen.files import locked
 from unseen.images.backbones import Backbone
+from unseen.photos.tags import Journal
 from unseen.validation import counted
 
 FORMAT = 1
@@ -46,6 +47,8 @@ CREATE TABLE images (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, row IN
 CREATE TABLE files (id INTEGER PRIMARY KEY, root INTEGER NOT NULL REFERENCES roots, path TEXT NOT NULL,
     size INTEGER, changed INTEGER, image INTEGER REFERENCES images, problem TEXT, UNIQUE (root, path));
 CREATE TABLE dead_rows (row INTEGER PRIMARY KEY);
+CREATE TABLE corrections (digest BLOB NOT NULL, key TEXT NOT NULL, word TEXT NOT NULL, verdict INTEGER NOT NULL,
+    time TEXT NOT NULL, PRIMARY KEY (digest, key)) WITHOUT ROWID;
 CREATE INDEX files_by_image ON files (image);
 CREATE INDEX images_by_date ON images (taken, row);
 PRAGMA user_version = {FORMAT};
@@ -180,6 +183,7 @@ def create_library(folder: Path, backbone: Backbone) -> None:
             db.execute("PRAGMA journal_mode = WAL")
             db.executescript(_SCHEMA)
             db.executemany("INSERT INTO settings VALUES (?, ?)", settings.items())
+            Journal(db)
         draft.replace(folder / DATABASE)  # its log was merged when it was closed
 
 
@@ -192,6 +196,15 @@ class Photo(NamedTuple):
     height: int
     taken: str | None  # local date and time, "2024-05-01 12:30:00"
     note: str | None  # what is missing of a damaged photo
+
+
+class Correction(NamedTuple):
+    """Whether a photo shows what a word means, as a person said; ``digest`` is that of the photo."""
+
+    digest: str
+    word: str
+    verdict: bool
+    time: str  # UTC
 
 
 class Snapshot(NamedTuple):
@@ -265,7 +278,7 @@ def forget_roots(db: sqlite3.Connection, library: Path, folder: Path) -> int:
 
 
 def _inside(roots: Mapping[int, str | Path], folder: Path) -> tuple[str, list[Any]]:
-    """Condition in SQL, with its values, for the files in a folder."""
+    """Condition in SQL, with its values, for the files in a folder, or a file."""
     parts, values = [], list[Any]()
     for key, root in ((key, Path(root)) for key, root in roots.items()):
         if folder in (root, *root.parents):
@@ -273,8 +286,9 @@ def _inside(roots: Mapping[int, str | Path], folder: Path) -> tuple[str, list[An
             values.append(key)
         elif root in folder.parents:
             inner = as_text(folder.relative_to(root).as_posix())
-            parts.append("files.root = ? AND files.path > CAST(? AS TEXT) AND files.path < CAST(? AS TEXT)")
-            values += [key, inner + b"/", inner + b"0"]  # 0 follows / in the order of characters
+            within = "files.path > CAST(? AS TEXT) AND files.path < CAST(? AS TEXT)"
+            parts.append(f"files.root = ? AND (files.path = CAST(? AS TEXT) OR {within})")
+            values += [key, inner, inner + b"/", inner + b"0"]  # 0 follows / in the order of characters
     if not parts:
         raise ValueError(f"folder: {str(folder)!r} is not in the library. Index it, or pass another one.")
     return f"({' OR '.join(parts)})", values

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.resources import as_file, files
 from inspect import signature
 from itertools import islice
@@ -25,7 +26,7 @@ from unseen.images.imagenet import are_kinds
 from unseen.images.reading import find_images, read_image
 from unseen.labels.encoders import split_prompt, with_absolute_path
 from unseen.labels.knowable import Doubt, doubts
-from unseen.labels.names import everyday_labels, label_key, merge_names
+from unseen.labels.names import Vocabulary, everyday_labels, label_key, merge_names
 from unseen.labels.space import LabelSpace
 from unseen.templates import data_uri
 from unseen.validation import Matrix, check_choice, check_count, check_names, check_number, listed
@@ -56,44 +57,63 @@ class Query:
     Attributes
     ----------
     names : tuple of str
-        The words, one column each.
+        The words, or the tags of the vocabulary.
+    vocabulary : Vocabulary or None
+        Their synonyms, parents and exclusions, if there are any.
     doubts : dict of str to Doubt
         Words that the model cannot know. Negations are not among the names.
     gives_p : bool
         Whether there are probabilities.
     needs_classes : bool
-        Whether `columns` needs the logits of the backbone's classes.
+        Whether the model needs the logits of the backbone's classes.
     """
 
     def __init__(
-        self, model: PhotoTagger, vectors: Mapping[str, Any], doubts: Mapping[str, Doubt] | None = None
+        self,
+        model: PhotoTagger,
+        vectors: Mapping[str, Any],
+        doubts: Mapping[str, Doubt] | None = None,
+        vocabulary: Vocabulary | None = None,
     ) -> None:
-        self.model, self.doubts = model, dict(doubts or {})
+        self.model, self.doubts, self.vocabulary = model, dict(doubts or {}), vocabulary
         negated = {name for name, doubt in self.doubts.items() if doubt.kind == "negation"}
         if vectors and negated.issuperset(vectors):
             raise ValueError("words: only negations were given. Ask for the things themselves.")
+        if vocabulary is not None and negated:
+            raise ValueError(f"words: {listed(sorted(negated))} cannot be known. Remove negations.")
         tagger = model.tagger
-        scored = {name: vectors[name] for name in vectors if name not in negated}
-        self.names, self.raw_vectors = tagger._resolve(scored)
-        self.vectors = tagger._embed(self.raw_vectors, "words", self.names)
+        words, self.raw_vectors = tagger._resolve({name: vectors[name] for name in vectors if name not in negated})
+        self.vectors = tagger._embed(self.raw_vectors, "words", words)
+        self.names = words if vocabulary is None else tuple(tag.name for tag in vocabulary.tags)
         self.gives_p = hasattr(tagger, "predict_proba")
         self.needs_classes = tagger.n_features_in_ != model.backbone.n_features
         self._scorer = tagger._scorer(self.vectors)
-        self._place = {name: column for column, name in enumerate(self.names)}
+        columns = {label_key(word): column for column, word in enumerate(words)}
+        self._place = {name: columns[label_key(name)] for name in self.names}
         annotated = set(map(label_key, tagger.label_names_[: tagger.n_seen_]))
         self._annotated = {name for name in self.names if label_key(name) in annotated}
+        tags = () if vocabulary is None else vocabulary.tags
+        self._above = {(tag.name, parent) for tag in tags for parent in tag.parents}
 
     def columns(self, features: NDArray[Any], classes: NDArray[Any] | None) -> tuple[Matrix, Matrix | None]:
-        """Scores and probabilities (None if there are none) of photos, one row each and one column per word."""
+        """Scores and probabilities of photos by their features and logits; see `score`."""
         return self.score(self.model.columns(features, classes))
 
     def score(self, X: NDArray[Any]) -> tuple[Matrix, Matrix | None]:
-        """The same for the columns that the tagger was fitted on."""
-        return self._scorer(self.model.tagger._check_images(X))
+        """Scores and probabilities (None if there are none) of photos, one row each and one column per name."""
+        scores, p = self._scorer(self.model.tagger._check_images(X))
+        return (scores, p) if self.vocabulary is None else self.vocabulary.combine(scores, p)
 
-    def tags(self, X: NDArray[Any], top: int | None, min_p: float) -> Iterator[tuple[tuple[Tag, ...], Tag | None]]:
-        """Tags of photos, given by their columns, as in `PhotoTagger.tag`; the best word if there are none."""
+    def tags(
+        self, X: NDArray[Any], top: int | None, min_p: float, known: NDArray[Any] | None = None
+    ) -> Iterator[tuple[tuple[Tag, ...], Tag | None]]:
+        """Tags of photos, given by their columns, as in `PhotoTagger.tag`; the best word if there are none.
+
+        ``known`` are probabilities that replace those of the model, NaN where they do not.
+        """
         scores, p = self.score(X)
+        if p is not None and known is not None:
+            p = np.where(np.isnan(known), p, known)
         if p is None or min_p == 0.0:
             yield from ((tuple(tags), None) for tags in best_tags(self.names, scores, p, top))
             return
@@ -115,11 +135,14 @@ class Query:
         except ValueError:  # its scores have no parts
             return settled
         for row in contested:
-            few = names[row]
-            is_annotated = [name in self._annotated for name in few]
-            left = settle(values[rows == row], is_annotated, lambda i, j, few=few: names_a_kind(few[i], few[j]))
+            is_annotated = [tag.p == 1.0 or tag.name in self._annotated for tag in found[row]]
+            left = settle(values[rows == row], is_annotated, partial(self._kinds, names[row]))
             settled[row] = [found[row][c] for c in left]
         return settled
+
+    def _kinds(self, names: Sequence[str], i: int, j: int) -> bool:
+        one, other = names[i], names[j]
+        return (one, other) in self._above or (other, one) in self._above or names_a_kind(one, other)
 
 
 class PhotoTagger:
@@ -230,7 +253,7 @@ class PhotoTagger:
     def tag(
         self,
         photos: str | Path | Iterable[str | Path],
-        words: Words | Query = "everyday",
+        words: Words | Vocabulary | Query = "everyday",
         top: int | None = 5,
         *,
         min_p: float = 0.0,
@@ -241,7 +264,7 @@ class PhotoTagger:
         ----------
         photos : path or iterable of paths
             Image files, folders or lists of them; see `unseen.images.reading.find_images`.
-        words : "everyday", sequence of str, mapping of names to vectors, or Query, default="everyday"
+        words : "everyday", sequence of str, mapping, Vocabulary or Query, default="everyday"
             Candidates: the labels of the model with `everyday_labels`, or any words that the source of
             vectors knows (a text encoder accepts any text, even non-words). See `query`.
         top : int or None, default=5
@@ -278,21 +301,24 @@ class PhotoTagger:
 
         return results()  # arguments are checked at once, photos are read block by block
 
-    def query(self, words: Words = "everyday") -> Query:
+    def query(self, words: Words | Vocabulary = "everyday") -> Query:
         """Prepare words to score photos for, and find those that the model cannot know.
 
         Parameters
         ----------
-        words : "everyday", sequence of str, or mapping of names to vectors, default="everyday"
+        words : "everyday", sequence of str, mapping of names to vectors, or Vocabulary, default="everyday"
             As in `tag`. Negations such as "no bus", whose vectors are much like that of "bus", are not scored;
             everyday words are not in doubt. See `unseen.labels.knowable`.
         """
+        vocabulary = words if isinstance(words, Vocabulary) else None
+        words = words.words if isinstance(words, Vocabulary) else words
         asked = self.label_vectors(words)
         if isinstance(words, str):
             return Query(self, asked)
         self.tagger._embed(self.tagger._resolve(asked)[1], "words")  # their length
         known = dict(zip(self.tagger.label_names_, self.tagger.label_vectors_, strict=True))
-        return Query(self, asked, doubts(asked, known, None if isinstance(words, Mapping) else self.vectors))
+        found = doubts(asked, known, None if isinstance(words, Mapping) else self.vectors)
+        return Query(self, asked, found, vocabulary)
 
     def explain(self, photo: str | Path, word: str, by: str = "labels") -> Explanation:
         """Split the score of a photo for a word into exact parts.

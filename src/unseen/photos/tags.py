@@ -89,8 +89,8 @@ class Journal:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         columns = "id INTEGER PRIMARY KEY, run INTEGER, time TEXT, state TEXT, digest TEXT, change TEXT"
-        self._commit(f"CREATE TABLE IF NOT EXISTS tag_changes ({columns})", [()])
-        self._commit("CREATE INDEX IF NOT EXISTS tag_changes_state ON tag_changes (state)", [()])
+        connection.execute(f"CREATE TABLE IF NOT EXISTS tag_changes ({columns})")
+        connection.execute("CREATE INDEX IF NOT EXISTS tag_changes_state ON tag_changes (state)")
 
     def _commit(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> list[int]:
         if rows and not self._connection.in_transaction:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import starmap
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,16 +23,21 @@ from unseen.images.imagenet import backbone_knowledge
 from unseen.labels.names import label_key, merge_names
 from unseen.labels.relations import relate
 from unseen.labels.space import LabelSpace
+from unseen.photos.keywords import read_keywords
+from unseen.photos.library import PhotoLibrary
 from unseen.photos.tagger import PhotoTagger
+from unseen.photos.tags import written_words
 from unseen.taep import TAEP
 from unseen.templates import Table
 from unseen.validation import check_choice, listed
 
-__all__ = ["GRID", "AnnotatedImages", "Trained", "adapt", "read_annotated", "sure_tags", "train", "verdict"]
+__all__ = ["GRID", "AnnotatedImages", "Trained", "adapt", "annotated_photos", "read_annotated", "sure_tags",
+           "train", "verdict"]  # fmt: skip
 
 # Searched on held-out labels: few values, since each costs several fits.
 GRID: Mapping[str, Sequence[Any]] = {"beta": (0.2, 0.5, 2.0), "gamma": (0.01, 0.03, 0.3)}
 MOST_ROWS = 20  # labels in a table of sure tags
+LEAST_PHOTOS = 2  # that carry a keyword, for it to be learned
 
 
 class AnnotatedImages(NamedTuple):
@@ -52,7 +58,7 @@ class Trained(NamedTuple):
 
 
 def train(
-    features: str | Path,
+    features: str | Path | FeatureSet,
     annotations: str | Path | Annotations,
     *,
     base: PhotoTagger | str | None = "packaged",
@@ -76,8 +82,9 @@ def train(
 
     Parameters
     ----------
-    features : str or Path
-        A folder made by `unseen.images.features.extract_features`, or a file with one row per image.
+    features : str, Path or FeatureSet
+        A folder made by `unseen.images.features.extract_features`, or a file with one row per image; for the
+        photos of a library see `annotated_photos`.
     annotations : str, Path or Annotations
         A CSV, a VOC devkit, a COCO file or a folder of NUS-WIDE; see `unseen.datasets.read_annotations`.
         Different spellings of one label are merged, with a warning.
@@ -110,7 +117,8 @@ def train(
         if value is not None:
             parameters[name] = value
     unseen, _ = merge_names(unseen)
-    opened = open_features(features)
+    opened = features if isinstance(features, FeatureSet) else open_features(features)
+    source = None if isinstance(features, FeatureSet) else features
     made_by = backbone or opened.backbone.get("name")
     if made_by is None:
         raise ValueError("backbone: not recorded in these features. Pass its name, such as efficientnet-lite0.")
@@ -126,12 +134,12 @@ def train(
             raise ValueError(
                 f"{name}: for a fit from scratch alone. Leave it out, or add base=None (--from-scratch)."
             )
-    data = _learnable(read_annotated(opened, annotations, split, ("trainval", "train")), unseen)
-    rows = None if len(data.rows) == len(opened) else data.rows
+    data = _learnable(read_annotated(opened, annotations, split, ("trainval", "train")), unseen, start is None)
+    rows = None if source is None or len(data.rows) == len(opened) else data.rows
     if start is not None:
         logits = None if opened.logits is None else opened.logits[data.rows]
         tagger = adapt(start, opened.X[data.rows], logits, data.annotations).tagger
-        model = PhotoTagger(tagger, network, start.vectors, training=features, training_rows=rows)
+        model = PhotoTagger(tagger, network, start.vectors, training=source, training_rows=rows)
         return Trained(model, data, None)
     vectors = vectors or "use"
     labels = LabelSpace([*data.annotations.labels, *unseen], vectors)
@@ -152,7 +160,7 @@ def train(
         found = class_holdout_search(tagger, grid, X, data.annotations.Y, seen, among_seen, progress=progress)
         tagger.set_params(**found.chosen.params)
     tagger.fit(X, data.annotations.Y, seen, others, R)
-    return Trained(PhotoTagger(tagger, network, vectors, training=features, training_rows=rows), data, found)
+    return Trained(PhotoTagger(tagger, network, vectors, training=source, training_rows=rows), data, found)
 
 
 def adapt(
@@ -180,6 +188,65 @@ def adapt(
     tagger = Adapted(base.tagger, base.backbone.n_features)
     tagger.fit(base.columns(features, logits), annotations.Y, labels)
     return PhotoTagger(tagger, base.backbone, base.vectors)
+
+
+def annotated_photos(
+    library: PhotoLibrary,
+    *,
+    keywords: bool = False,
+    complete: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[FeatureSet, Annotations]:
+    """Return the photos of a library on which tags were accepted or rejected, and these annotations, for `train`.
+
+    Parameters
+    ----------
+    library : PhotoLibrary
+        With answers kept by `PhotoLibrary.correct`.
+    keywords : bool, default=False
+        Add the keywords of photos and their sidecars that at least two photos carry, but not those that unseen has
+        written. Answers come first.
+    complete : bool, default=False
+        A photo with keywords shows none of the others. By default these are unknown: few people write down all
+        that a photo shows.
+    progress : callable(done, total), optional
+        Progress of reading keywords.
+    """
+    paths = {photo.digest: photo.path for photo in library.photos()}
+    carried = dict(_carried_keywords(library, paths.values(), progress)) if keywords else {}
+    spelled = {label_key(word): word for words in carried.values() for word in words}
+    counts = Counter(label_key(word) for words in carried.values() for word in words)
+    often = {key for key, count in counts.items() if count >= LEAST_PHOTOS}
+    known: dict[str, dict[str, float]] = {}
+    for path, words in carried.items():
+        shown = dict.fromkeys(often.intersection(map(label_key, words)), 1.0)
+        known[path] = dict.fromkeys(often, 0.0) | shown if complete else shown
+    for digest, word, verdict, _ in library.corrections():
+        if digest in paths:
+            spelled.setdefault(label_key(word), word)
+            known.setdefault(paths[digest], {})[label_key(word)] = float(verdict)
+    features = library.features({path for path, entries in known.items() if entries})
+    labels = sorted({key for path in features.paths for key in known[path]})
+    if not labels:
+        raise ValueError("library: nothing to learn. Accept and reject tags (unseen review), or pass --keywords.")
+    Y = [[known[path].get(key, np.nan) for key in labels] for path in features.paths]
+    return features, Annotations(features.paths, [spelled[key] for key in labels], np.array(Y))
+
+
+def _carried_keywords(
+    library: PhotoLibrary, paths: Collection[str], progress: Callable[[int, int], None] | None
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Photos with keywords that were not written by unseen."""
+    with library.journal(write=False) as journal:
+        written = written_words(journal)
+    for done, path in enumerate(paths, start=1):
+        try:
+            if words := read_keywords(path, without=written.get(path, ())):
+                yield path, words
+        except (OSError, ValueError) as error:
+            warnings.warn(f"library: the keywords of a photo are left out. {error}", stacklevel=2)
+        if progress is not None:
+            progress(done, len(paths))
 
 
 def sure_tags(tagger: Adapted) -> Table:
@@ -277,15 +344,15 @@ def _merged(annotations: Annotations) -> Annotations:
     return Annotations(annotations.images, names, np.column_stack(columns), annotations.split)
 
 
-def _learnable(data: AnnotatedImages, unseen: Sequence[str]) -> AnnotatedImages:
-    """Leave out unseen labels, and images without any known entry."""
+def _learnable(data: AnnotatedImages, unseen: Sequence[str], from_scratch: bool) -> AnnotatedImages:
+    """Leave out unseen labels, and images without any known entry; from scratch, all labels must be shown."""
     held_out = set(map(label_key, unseen))
     known = [name for name in data.annotations.labels if label_key(name) not in held_out]
     if not known:
         raise ValueError("unseen: all annotated labels are unseen. Leave some to learn from.")
     annotations = data.annotations.select(labels=known)
     empty = [name for name, column in zip(known, annotations.Y.T, strict=True) if not (column == 1).any()]
-    if empty:
+    if empty and from_scratch:
         raise ValueError(f"annotations: no image shows {listed(empty)}. Annotate some, or leave these labels out.")
     rows = np.flatnonzero(~np.isnan(annotations.Y).all(axis=1))
     images = [annotations.images[row] for row in rows]
