@@ -10,6 +10,7 @@ import pytest
 from matplotlib.text import Text
 
 from unseen.evaluation import plots
+from unseen.evaluation.metrics import reliability
 from unseen.evaluation.plots import Curve, Panel
 from unseen.explanation import Explanation, Part
 
@@ -77,6 +78,15 @@ def test_bars_sum_to_the_score_bar(values, offset):
     axes = plots.contributions(_explanation({"3": 2.0, "17": -1.0}, kind="image")).axes[0]
     assert axes.patches[0].get_facecolor() != axes.patches[1].get_facecolor()
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["image 3", "image 17", "score of 'woman'"]
+
+
+def test_a_reliability_diagram_shows_the_shares_and_hollow_marks_where_there_are_few():
+    found = reliability([[1, 0, 0, 1]], [[0.9, 0.1, 0.15, 0.95]])
+    axes = plots.reliability_diagram({"seen": found}, few=3).axes[0]
+    diagonal, curve, filled, hollow = axes.lines
+    np.testing.assert_array_equal(diagonal.get_xydata(), [[0, 0], [1, 1]])
+    np.testing.assert_allclose(curve.get_xydata()[[1, 9]], [[0.125, 0.0], [0.925, 1.0]])
+    assert (len(filled.get_xdata()), len(hollow.get_xdata())) == (0, 2)
 
 
 def test_relation_map_leaves_the_diagonal_blank_and_curves_show_their_intervals():

@@ -3,9 +3,12 @@
 import shutil
 from importlib.resources import files
 
+import numpy as np
 import pytest
-from tests.photos.world import TOML, fit, paint, world, write_backbone
+from tests.data import FOLDER
+from tests.photos.world import CORNERS, TOML, VECTORS, calibrated, fit, paint, world, write_backbone
 
+from benchmarks.explaining_away import SAMPLE, measure
 from unseen import PhotoTagger, ZeroShotTagger
 from unseen.images.features import extract_features
 from unseen.model_file import save
@@ -69,6 +72,69 @@ def test_spellings_of_one_word_are_one_label(model):
         ((_, (large,), *_),) = model.tag([photo], ["RED", "red"])
     assert (large.name, large.score) == ("RED", small.score)
     assert next(model.tag(photo, ["red", "red"])).tags == (small,)
+
+
+@pytest.fixture(scope="module")
+def red(tmp_path_factory):
+    return paint(tmp_path_factory.mktemp("red") / "red.png", ["red"])
+
+
+def test_tags_have_the_probabilities_of_the_tagger_whatever_other_words_are_asked_for(red):
+    model, words = calibrated(), [*VECTORS]
+    (tagged,) = model.tag(red, words, None)
+    p = [tag.p for tag in tagged.tags]
+    assert p == sorted(p, reverse=True)
+    for tag in tagged.tags:
+        ((_, (alone,), *_),) = model.tag(red, [tag.name])
+        assert alone == (tag.name, pytest.approx(tag.score), pytest.approx(tag.p))
+    query = model.query(words)
+    features = np.array([[1.1, -1.7, -1.7]])
+    np.testing.assert_allclose(query.columns(features, None)[1], model.tagger.predict_proba(features, model.label_vectors(words)))
+    assert (query.names, query.gives_p, query.needs_classes) == (tuple(words), True, False)
+
+
+def test_likely_tags_are_settled_and_without_one_there_is_a_guess(red):
+    model = calibrated()
+    (every,), (likely,), (none,) = (model.tag(red, [*VECTORS], None, min_p=p) for p in (0.0, 0.3, 0.99))
+    assert {tag.name for tag in every.tags if tag.p >= 0.3} == {"red", "crimson", "warm"}
+    assert [tag.name for tag in likely.tags] == ["red", "crimson"]  # "warm" has the evidence of "crimson"
+    assert (none.tags, none.guess.name, likely.guess, every.guess) == ((), "red", None, None)
+
+
+def test_queries_of_other_models_and_probabilities_of_models_without_are_refused(model, red):
+    with pytest.raises(ValueError, match=r"^words: "):
+        model.tag(red, calibrated().query(["red"]))
+    with pytest.raises(ValueError, match=r"^min_p: "):
+        model.tag(red, ["red"], min_p=0.5)
+    with pytest.raises(ValueError, match=r"^min_p: "):
+        calibrated().tag(red, ["red"], min_p=1.5)
+
+
+def test_negations_are_not_scored(red):
+    model, red_vector = calibrated(), CORNERS["red"]
+    query = model.query({"no red": red_vector, "red": red_vector})
+    assert (query.names, {name: doubt.kind for name, doubt in query.doubts.items()}) == (
+        ("red",),
+        {"no red": "negation"},
+    )
+    with pytest.raises(ValueError, match=r"^words: only negations"):
+        model.tag(red, {"no red": red_vector})
+    with pytest.raises(ValueError, match=r"^words: 2 dimensions"):
+        model.tag(red, {"red": [1.0, 0.0]})
+
+
+def test_tags_of_the_packaged_photos_hardly_repeat_their_evidence(packaged):
+    before, after = measure(packaged, sorted(PACKAGED.glob("*.jpg")))
+    assert after.n_tags <= before.n_tags
+    assert after.pairs == 0
+
+
+@pytest.mark.skipif(not (FOLDER / SAMPLE).is_dir(), reason=f"no photos in {FOLDER / SAMPLE} (set UNSEEN_DATA)")
+def test_tags_of_real_photos_hardly_repeat_their_evidence(packaged):
+    before, after = measure(packaged, sorted((FOLDER / SAMPLE).glob("*.jpg"))[:60])
+    assert before.pairs > 0.1  # there is something to settle
+    assert after.pairs == 0
+    assert after.duplicated < 0.8 * before.duplicated
 
 
 def test_everyday_words_are_those_that_the_source_knows(model):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.photos.world import fit, world, write_rows
+from tests.photos.world import calibrated, fit, world, write_rows
 
 from unseen import PhotoTagger
 from unseen.datasets.annotations import Annotations
@@ -22,6 +22,22 @@ def test_an_unseen_label_is_ranked_well_on_test_images():
     shown = {row[0]: row for row in result.tables()[0].rows}
     assert shown["generalized"][2] == f"{100 * result.summaries['generalized'].miap:.2f}"
     assert shown["generalized"][4] == "-"  # three tags of three labels say nothing
+    assert (result.tags, len(result.tables())) == ({}, 2)  # there are no probabilities
+
+
+def test_sure_and_maybe_tags_are_judged_for_seen_and_unseen_labels(tmp_path):
+    rows = [(f"{i:03d}.jpg", int(i % 6 == 0), "?" if i == 1 else int(i % 6 in (0, 2))) for i in range(60) if i % 6 < 3]
+    labels = write_rows(tmp_path / "l.csv", [("path", "red", "warm"), *rows])
+    result = evaluate_photos(calibrated(), world() / "feats", labels)
+    assert result.tags["sure", "seen"] == (10, 1.0, 1.0)  # red on the ten red photos, and nowhere else
+    assert result.reliability["seen"].n_entries.sum() == 30
+    assert result.reliability["unseen"].n_entries.sum() == 29
+    n_sure, precision, recall = result.tags["sure", "unseen"]
+    n_maybe, *_ = result.tags["maybe", "unseen"]
+    assert (n_sure + n_maybe, recall) == (10, n_sure * precision / 20)
+    _, of_tags, *of_reliability, _ = result.tables()
+    assert ("sure", "seen", "10", "100.0", "100.0") in of_tags.rows
+    assert [row[0].tone for row in of_reliability[0].rows] == ["muted"] * 10  # fewer than 200 tags each
 
 
 def test_images_of_which_nothing_is_known_are_left_out(tmp_path):

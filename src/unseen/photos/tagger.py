@@ -142,7 +142,7 @@ class Query:
 
     def _kinds(self, names: Sequence[str], i: int, j: int) -> bool:
         one, other = names[i], names[j]
-        return (one, other) in self._above or (other, one) in self._above or _are_kinds(one, other)
+        return (one, other) in self._above or (other, one) in self._above or names_a_kind(one, other)
 
 
 class PhotoTagger:
@@ -398,7 +398,7 @@ class PhotoTagger:
         return dict(zip(space.names[len(probed) :], space.vectors[len(probed) :], strict=True))
 
 
-def _are_kinds(one: str, other: str) -> bool:
+def names_a_kind(one: str, other: str) -> bool:
     """Whether one of two names is a kind of the other: "cat" and "animal", "rocking chair" and "chair"."""
     keys = label_key(one), label_key(other)
     return keys[0].endswith(f" {keys[1]}") or keys[1].endswith(f" {keys[0]}") or are_kinds(*keys)
