@@ -1,9 +1,9 @@
-"""How much evidence do the tags of a photo share, before and after the ones that a better tag explains are left out?
+"""How much evidence do the tags of a photo share, before and after settling those that a better tag explains?
 
     python -m benchmarks.explaining_away --data DIR
 
-DIR holds ``coco/sample`` with 300 photos of COCO's test part. The tags are those that `unseen tag`
-shows (p >= 0.3) of the everyday words. Duplicated evidence is the sum of the shares of all tags, 1 each, minus that
+DIR holds ``coco/sample`` with 300 photos of COCO's test part. The tags are those that `unseen tag` shows
+(p >= 0.3) of the everyday words. Duplicated evidence is the sum of the shares of all tags, 1 each, minus that
 of their union, the largest share of each part; a pair is two words, at least one without annotations, that share
 enough of it for the better one to explain the other, neither being a kind of the other.
 """

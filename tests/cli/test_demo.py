@@ -21,7 +21,12 @@ def test_the_page_holds_the_figures_of_the_result(demo):
     assert "simulated" in page
     assert page.count("<svg") == 2
     assert page.count("data:image/jpeg") == len(result.photos)
-    assert result.problem or [tags[0].name for _, _, tags in result.photos] == ["cat", "coffee", "rocket", "person"]
+    assert result.problem or [tags[0].name for _, _, tags in result.photos] == [
+        "cat",
+        "coffee",
+        "rocket",
+        "person",
+    ]
     assert all(tag.p >= SURE for _, _, tags in result.photos for tag in tags)
     for method in result.methods:
         assert f"{100 * method.zero_shot.miap:.1f}" in page

@@ -5,10 +5,10 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
+from benchmarks.explaining_away import SAMPLE, measure
 from tests.data import FOLDER
 from tests.photos.world import CORNERS, TOML, VECTORS, calibrated, fit, paint, world, write_backbone
 
-from benchmarks.explaining_away import SAMPLE, measure
 from unseen import PhotoTagger, ZeroShotTagger
 from unseen.images.features import extract_features
 from unseen.model_file import save
@@ -89,7 +89,9 @@ def test_tags_have_the_probabilities_of_the_tagger_whatever_other_words_are_aske
         assert alone == (tag.name, pytest.approx(tag.score), pytest.approx(tag.p))
     query = model.query(words)
     features = np.array([[1.1, -1.7, -1.7]])
-    np.testing.assert_allclose(query.columns(features, None)[1], model.tagger.predict_proba(features, model.label_vectors(words)))
+    np.testing.assert_allclose(
+        query.columns(features, None)[1], model.tagger.predict_proba(features, model.label_vectors(words))
+    )
     assert (query.names, query.gives_p, query.needs_classes) == (tuple(words), True, False)
 
 

@@ -26,7 +26,9 @@ def test_an_unseen_label_is_ranked_well_on_test_images():
 
 
 def test_sure_and_maybe_tags_are_judged_for_seen_and_unseen_labels(tmp_path):
-    rows = [(f"{i:03d}.jpg", int(i % 6 == 0), "?" if i == 1 else int(i % 6 in (0, 2))) for i in range(60) if i % 6 < 3]
+    rows = [
+        (f"{i:03d}.jpg", int(i % 6 == 0), "?" if i == 1 else int(i % 6 in (0, 2))) for i in range(60) if i % 6 < 3
+    ]
     labels = write_rows(tmp_path / "l.csv", [("path", "red", "warm"), *rows])
     result = evaluate_photos(calibrated(), world() / "feats", labels)
     assert result.tags["sure", "seen"] == (10, 1.0, 1.0)  # red on the ten red photos, and nowhere else
