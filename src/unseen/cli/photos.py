@@ -209,7 +209,7 @@ def fit(
     classes: Annotated[bool, _scratch("Add evidence from the backbone's own classes, if it has any.")] = True,
     search: Annotated[bool, _scratch("Choose beta (and gamma with --unseen): minutes.", "--search")] = False,
     rank: Annotated[int | None, _scratch("Rank of the projection; else the number of labels.", min=1)] = None,
-    beta: Annotated[float | None, _scratch("Weight of the squared norm; else 10.")] = None,
+    beta: Annotated[float | None, _scratch("Weight of the squared norm; else 0.5.")] = None,
     gamma: Annotated[float | None, _scratch("Weight of the transfer to --unseen; else 0.03.")] = None,
     lam: Annotated[float | None, _scratch("Weight of the relations of --source; else 0.03.")] = None,
 ) -> None:
