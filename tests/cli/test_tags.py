@@ -176,6 +176,23 @@ def test_answers_are_kept_at_once_and_used(library):
         library.correct(library.path.parent / "photos", "cup", True)
 
 
+@pytest.mark.skipif(not ExifTool.is_installed(), reason="exiftool is missing")
+def test_answers_stay_when_exiftool_writes_into_photos(library, vocabulary, tmp_path):
+    photos = tmp_path / "photos"
+    before = files(photos)
+    library.correct(photos / "cat.jpg", "tiger", False)
+    run("tags", "write", "-w", vocabulary, "--embed")
+    assert b"animal|cat" in (photos / "cat.jpg").read_bytes()
+    assert (photos / "cat.jpg_original").read_bytes() == before["cat.jpg"]
+    assert "2 changed" in run("index").stdout
+    out = run("tag", "-L", library.path, photos / "cat.jpg", "-w", "tiger", "--all", "--json").stdout
+    assert json.loads(out)["tags"][0]["p"] == 0.0
+    Image.open(photos / "rocket.jpg").save(photos / "cat.jpg")
+    assert "1 changed" in run("index").stdout
+    out = run("tag", "-L", library.path, photos / "cat.jpg", "-w", "tiger", "--all", "--json").stdout
+    assert json.loads(out)["tags"][0]["p"] > 0.0
+
+
 def test_a_library_learns_from_answers_and_keywords(library, tmp_path):
     photos, model = tmp_path / "photos", tmp_path / "m.safetensors"
     assert "nothing to learn" in run("fit", "-L", library.path, "-o", model, code=2).stderr
@@ -198,6 +215,12 @@ def test_a_library_learns_from_answers_and_keywords(library, tmp_path):
     assert shown == {"cat-0", "cat-1", "cat-2"}
     assert not (felix == 0).any()
     assert (mug == 1).sum() == 6
+    write([(photos / f"rocket-{i}.jpg", ["Tower"]) for i in range(2)], Journal(sqlite3.connect(":memory:")))
+    out = run("fit", "-L", library.path, "--keywords", "--complete", "-o", model).stdout
+    assert "Learned 3 labels from 24 images" in out
+    _, annotations = annotated_photos(library, keywords=True, complete=True)
+    felix, _, tower = annotations.Y.T
+    assert ((felix == 0).sum(), (tower == 0).sum()) == (2, 3)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Kill `write_tags` and `undo_tags` with SIGKILL at random moments, continue, and compare with a run in one piece.
+"""Kill `unseen tags write` and `undo` with SIGKILL at random moments, continue, compare with a run in one piece.
 
     python -m tests.photos.killed 50
 
@@ -10,20 +10,22 @@ import os
 import random
 import shutil
 import signal
-import sqlite3
 import sys
 import tempfile
 import time
+from contextlib import redirect_stdout
 from pathlib import Path
 
+from tests.images.pictures import BlockMeans
 from tests.photos.sidecars import SIDECARS
 
+from unseen.cli.tags import undo, write
 from unseen.photos import tags
 from unseen.photos.keywords import Keyword
-from unseen.photos.tags import Journal, undo_tags, write_tags
+from unseen.photos.library import PhotoLibrary
 from unseen.photos.xmp import open_packet
 
-TRACED = ("files.py", "tags.py", "xmp.py", "keywords.py", "pathlib.py")
+TRACED = ("files.py", "storage.py", "tags.py", "xmp.py", "keywords.py", "pathlib.py")
 WRITING = ("write_atomically", "write", "write_bytes", "replace", "unlink")
 TAGS = ["dog", Keyword("cat", ("animal",))]
 
@@ -43,16 +45,13 @@ def content(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def run(photos, database, action):
-    connection = sqlite3.connect(database)
-    journal = Journal(connection)
-    done = write_tags([(photo, TAGS) for photo in photos], journal) if action == "write" else undo_tags(journal)
-    problems = [outcome.problem for outcome in done if outcome.problem]
-    connection.close()
-    assert not problems, problems
+def run(photos, library, action):
+    with PhotoLibrary.open(library, create=True, backbone=BlockMeans()).journal() as journal, redirect_stdout(None):
+        n_failed = write([(photo, TAGS) for photo in photos], journal) if action == "write" else undo(journal)
+    assert not n_failed
 
 
-def killed(photos, database, action, line=None, delay=None):
+def killed(photos, library, action, line=None, delay=None):
     """Run an action in a child process that is killed at its n-th line or after a delay.
 
     If it was not killed, return how many lines it ran, and which of these write files.
@@ -76,7 +75,7 @@ def killed(photos, database, action, line=None, delay=None):
 
         if delay is None:
             sys.settrace(trace)
-        run(photos, database, action)
+        run(photos, library, action)
         sys.settrace(None)
         with os.fdopen(writing, "w") as pipe:
             json.dump([count, lines], pipe)
@@ -98,12 +97,12 @@ def check(folder, n_kills, timed=False):
     photos, start = make_photos(folder / "whole"), time.perf_counter()
     states = [content(folder / "whole")]
     for action in ("write", "undo"):
-        run(photos, folder / "whole.db", action)
+        run(photos, folder / "whole.library", action)
         states.append(content(folder / "whole"))
     seconds = (time.perf_counter() - start) / 2
     assert states[2].keys() == states[0].keys() < states[1].keys()
     photos = make_photos(folder / "lines")
-    lines = {action: killed(photos, folder / "lines.db", action) for action in ("write", "undo")}
+    lines = {action: killed(photos, folder / "lines.library", action) for action in ("write", "undo")}
     for i in range(n_kills):
         place = folder / str(i)
         photos = make_photos(place)
@@ -111,14 +110,15 @@ def check(folder, n_kills, timed=False):
             n_lines, writing = lines[action]
             line = rng.choice(writing) if i % 2 else rng.randrange(1, n_lines)
             moment = {"delay": rng.random() * seconds} if timed and i % 4 == 2 else {"line": line}
-            killed(photos, place.with_suffix(".db"), action, **moment)
+            killed(photos, place.with_suffix(".library"), action, **moment)
             found = content(place)
             for name in {*found, *before}:  # each file is the old or the new one, never half
                 is_part = name.endswith(".part")
                 assert is_part or found.get(name) in (before.get(name), after.get(name)), (name, action, moment)
-            run(photos, place.with_suffix(".db"), action)
+            run(photos, place.with_suffix(".library"), action)
             assert content(place) == after, (action, moment)
         shutil.rmtree(place)
+        shutil.rmtree(place.with_suffix(".library"))
     print(f"{n_kills} kills of write and of undo: every run was completed, no file was lost or half written")
 
 

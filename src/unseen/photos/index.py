@@ -312,7 +312,21 @@ class _Writer:
         asked = "INSERT OR REPLACE INTO files (root, path, size, changed, image, problem)"
         values = (*key, *(file.stamp if is_final else (-1, 0)), image, found.problem)
         self.db.execute(f"{asked} VALUES (?, CAST(? AS TEXT), ?, ?, ?, ?)", values)
+        if kind == "changed":
+            self._keep_answers(before[0], image)
         return kind
+
+    def _keep_answers(self, *images: int | None) -> None:
+        """Answers hold for the new content of a file if it looks the same: its keywords changed, not its pixels."""
+        asked = "SELECT digest, row FROM images WHERE id = ?"
+        found = [self.db.execute(asked, (image,)).fetchone() for image in images]
+        if None not in found:
+            (old, *_), (new, *_) = found
+            width = self.widths["features"]
+            with self._rows_file("features").open("rb") as file:
+                if len({os.pread(file.fileno(), width, row * width) for _, row in found}) == 1:
+                    asked = "SELECT ?, key, word, verdict, time FROM corrections WHERE digest = ?"
+                    self.db.execute(f"INSERT OR IGNORE INTO corrections {asked}", (new, old))
 
     def drop_orphans(self) -> None:
         """Forget images that no file holds any more; write the files of the rows anew if many are dead."""

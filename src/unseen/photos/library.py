@@ -267,7 +267,8 @@ class PhotoLibrary:
     def correct(self, photo: Photo | str | Path, word: str, verdict: bool | None) -> None:
         """Keep whether a photo shows what a word means, for `tags` and ``unseen fit -L``; None forgets it.
 
-        An answer belongs to the content of a photo: it stays if the photo is moved, and counts for its copies.
+        An answer belongs to the content of a photo: it stays if the photo is moved or its keywords change, and
+        counts for its copies.
         """
         (word,) = check_names([word], "word")
         if not isinstance(photo, Photo):
