@@ -183,8 +183,8 @@ class Engine:
         self, library: PhotoLibrary | None, model: PhotoTagger | None, reports: Sequence[Path] = ()
     ) -> None:
         self.library, self.started = library, time.time()
-        self._given = model
         self._start_model = model or PhotoTagger.load()
+        self._others = set[Path]() if model is None else set(self._models)  # learned on top of another model
         self.reports = {f"{i}": path for i, path in enumerate(reports)}
         self.uploads: Latest[str, Upload] = Latest(MOST_UPLOADS)
         self._lock = threading.RLock()
@@ -204,7 +204,7 @@ class Engine:
         return sorted(found, key=lambda path: int(path.suffixes[0][1:]) if path.suffixes[0][1:].isdigit() else 0)
 
     def _set_model(self) -> None:
-        learned = self._models if self._given is None else []
+        learned = [path for path in self._models if path not in self._others]
         model = PhotoTagger.load(learned[-1]) if learned else self._start_model
         if self.library is not None:
             self.library.check_model(model)
@@ -524,7 +524,7 @@ class Engine:
 
     def forget_learned(self) -> bool:
         """Go back to the model before the last learning; returns whether one is left."""
-        if self._models:
+        if self.learned:
             self._models[-1].unlink()
             self._set_model()
         return self.learned
@@ -593,8 +593,8 @@ class Scan:
 
     @property
     def tags(self) -> dict[str, tuple[Tag, ...]]:
-        """Tags by the paths of the photos."""
-        return self._tags if self.is_done or self._older is None else self._older
+        """Tags by the paths of the photos; of an older scan as long as it has more."""
+        return self._older if self._older is not None and not self.is_done else self._tags
 
     def run(self, library: PhotoLibrary, query: Query) -> None:
         """Find the tags of one photo after the other."""
