@@ -328,9 +328,10 @@ def _boost(entries: list[_Entries], n_trees: int, random_state: int) -> tuple[Tr
 def sum_of_trees(quantities: NDArray[np.float32], trees: Trees) -> Matrix:
     """Sum of the values of all trees, one per row of the quantities."""
     if len(quantities) > FEW_ENTRIES:  # worth the time to load the compiled loop
-        from unseen.solvers.trees import sum_of_many
+        from unseen.solvers.trees import one_at_a_time, sum_of_many
 
-        return np.asarray(sum_of_many(quantities, *trees))
+        with one_at_a_time:
+            return np.asarray(sum_of_many(quantities, *trees))
     rows, numbers = np.arange(len(quantities))[:, None], np.arange(len(trees.left))
     nodes = np.zeros((len(quantities), len(trees.left)), dtype=np.intp)
     while (inner := trees.left[numbers, nodes] >= 0).any():

@@ -169,6 +169,12 @@ def test_answers_are_kept_at_once_and_used(library):
     stems = {photo.digest: Path(photo.path).stem for photo in library.photos()}
     assert tags[stems[accepted.digest]][accepted.word] == 1.0
     assert tags[stems[rejected.digest]][rejected.word] == 0.0
+    assert [(hit.photo.digest, hit.p) for hit in library.search(accepted.word, top=1)] == [(accepted.digest, 1.0)]
+    last = library.search(rejected.word, top=4)[-1]
+    assert (last.photo.digest, last.p) == (rejected.digest, 0.0)
+    assert library.search(rejected.word, min_p=0.01, top=4)[-1].photo.digest != rejected.digest
+    both = library.search(accepted.word, none_of=[rejected.word], top=1)
+    assert both[0].photo.digest == accepted.digest
     (path,) = (photo.path for photo in library.photos() if photo.digest == accepted.digest)
     library.correct(path, accepted.word.upper(), None)
     assert [answer.word for answer in library.corrections()] == [rejected.word]

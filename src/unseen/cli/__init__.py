@@ -13,6 +13,7 @@ from unseen.cli.experiments import demo, reproduce
 from unseen.cli.labels import labels
 from unseen.cli.library import duplicates, index, review, search
 from unseen.cli.photos import evaluate, explain, features, fit, tag
+from unseen.cli.serve import serve
 from unseen.cli.tags import tags_app
 from unseen.cli.terminal import make_output_safe
 
@@ -22,7 +23,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-PHOTOS = (demo, tag, index, search, duplicates, review, explain)
+PHOTOS = (demo, tag, index, search, serve, duplicates, review, explain)
 for command in (*PHOTOS, features, fit, evaluate, labels, backbones, reproduce):
     app.command()(command)
 app.add_typer(tags_app, name="tags")

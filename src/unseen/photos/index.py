@@ -317,7 +317,7 @@ class _Writer:
         return kind
 
     def _keep_answers(self, *images: int | None) -> None:
-        """Answers hold for the new content of a file if it looks the same: its keywords changed, not its pixels."""
+        """Keep answers for the new content of a file that looks the same: its keywords changed, not its pixels."""
         asked = "SELECT digest, row FROM images WHERE id = ?"
         found = [self.db.execute(asked, (image,)).fetchone() for image in images]
         if None not in found:

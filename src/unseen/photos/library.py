@@ -167,7 +167,7 @@ class PhotoLibrary:
             raise ValueError("word, like: give either words or a photo.")
         model = self.check_model(model)
         if like is not None:
-            expression = Expression(Likeness(like, model))
+            expression = Expression(Likeness.of_file(like, model))
         else:
             expression = Expression.of_words(model, [str(word), *any_of], all_of, none_of)
         return self.find(expression, since=since, until=until, folder=folder, min_p=min_p, top=top, engine=engine)
@@ -184,18 +184,24 @@ class PhotoLibrary:
         engine: str = "local",
     ) -> list[Hit]:
         """Find the photos with the largest values of an expression, as `search` does."""
-        from unseen.photos.query import best_rows
+        from unseen.photos.query import answered, best_rows
 
         check_choice(engine, "engine", ("local", "dask"))
         with self.snapshot() as now:
             condition, values = now.condition(since, until, folder)
             wanted = now.rows(condition, values)
+            answers = [answer for answer in now.answers(expression.keys) if wanted[answer[0]]]
+            most = None if top is None else top + len(answers)
             if engine == "dask":
                 from unseen.cluster.score import best_on_cluster
 
-                found = best_on_cluster(expression, now, wanted, top, min_p)
+                found = best_on_cluster(expression, now, wanted, most, min_p)
             else:
-                found = best_rows(expression, now.features, now.classes, wanted, top, min_p)
+                found = best_rows(expression, now.features, now.classes, wanted, most, min_p)
+            found = answered(expression, found, now.features, now.classes, answers)
+            if min_p > 0.0 and answers:
+                found = found.select(np.flatnonzero(found.p >= min_p))  # type: ignore[operator]
+            found = found.select(slice(top))
             hits: list[Hit] = []
             for start in range(0, len(found.rows), 1000):
                 rows = found.rows[start : start + 1000].tolist()
@@ -219,7 +225,7 @@ class PhotoLibrary:
     ) -> Iterator[PhotoTags]:
         """Find the best words for photos, in the order of their paths, without reading the photos.
 
-        Words that were accepted or rejected (`correct`) have the probability 1 or 0.
+        Words that were accepted or rejected (`correct`) have the probability 1 or 0, here and in `search`.
 
         Parameters
         ----------
@@ -371,10 +377,11 @@ class PhotoLibrary:
                 which = facts["generation"], facts["n_rows"]
                 try:
                     files = (self.path / f"features.{which[0]}.bin", self.path / f"classes.{which[0]}.bin")
-                    if self._mapped[0] != which:
+                    mapped = self._mapped  # another thread may replace it
+                    if mapped[0] != which:
                         widths = facts["n_features"], facts["n_classes"]
                         maps = [storage.map_rows(file, which[1], n) for file, n in zip(files, widths, strict=True)]
-                        self._mapped = which, maps
+                        self._mapped = mapped = which, maps
                     break
                 except (FileNotFoundError, ValueError):
                     db.execute("ROLLBACK")
@@ -383,5 +390,5 @@ class PhotoLibrary:
                 raise OSError(f"{found}. Copy the whole folder again, or make a new library.")
             dead = np.array(db.execute("SELECT row FROM dead_rows").fetchall(), dtype=np.intp).ravel()
             roots = {key: str(place) for key, place in storage.locate_roots(db, self.path).items()}
-            features, classes = self._mapped[1]
+            features, classes = mapped[1]
             yield Snapshot(db, features, classes, dead, roots, files)

@@ -70,20 +70,28 @@ class Words:
 
 
 class Likeness:
-    """A photo asked of others: the cosine of the features."""
+    """A photo asked of others, by its features: their cosine."""
 
     needs_classes = False
 
-    def __init__(self, photo: str | Path, model: PhotoTagger) -> None:
+    def __init__(self, features: Floats) -> None:
+        direction = features.reshape(-1, 1) / (np.linalg.norm(features) or 1.0)
+        self.form = StoredScores(direction, np.zeros(1, dtype=np.float32), unit=True)
+
+    @classmethod
+    def of_file(cls, photo: str | Path, model: PhotoTagger) -> Likeness:
+        """Read a photo."""
         ((path, outputs, problem),) = describe_each([str(photo)], model.backbone, jobs=1)
         if outputs is None:
             raise ValueError(f"like: {path!r} cannot be read: {problem}. Pass an image file.")
-        direction = outputs.features.T / (np.linalg.norm(outputs.features) or 1.0)
-        self.form = StoredScores(direction, np.zeros(1, dtype=np.float32), unit=True)
+        return cls(outputs.features)
 
     def columns(self, features: Floats, classes: Floats | None) -> tuple[Floats, Floats | None]:
         """Cosines of a block of photos."""
         return self.form.of_values(features), None
+
+
+Answers = Sequence[tuple[int, int, bool]]  # row, column, and whether the photo shows the word
 
 
 class Best(NamedTuple):
@@ -96,8 +104,11 @@ class Best(NamedTuple):
     def first(self, top: int | None) -> Best:
         """The best ones, by probability, then by score, then in the order of the rows."""
         keys = (self.rows, -self.scores) if self.p is None else (self.rows, -self.scores, -self.p)
-        order = np.lexsort(keys)[:top]
-        return Best(self.rows[order], self.scores[order], None if self.p is None else self.p[order])
+        return self.select(np.lexsort(keys)[:top])
+
+    def select(self, places: Any) -> Best:
+        """Some of the rows."""
+        return Best(self.rows[places], self.scores[places], None if self.p is None else self.p[places])
 
 
 @dataclass(frozen=True)
@@ -108,6 +119,7 @@ class Expression:
     any_of: tuple[int, ...] = (0,)
     all_of: tuple[int, ...] = ()
     none_of: tuple[int, ...] = ()
+    keys: tuple[str, ...] = ()  # of the words, one per column: see `label_key`
 
     @classmethod
     def of_words(
@@ -121,7 +133,8 @@ class Expression:
         groups = ([place[label_key(name)] for name in group] for group in (any_of, all_of, none_of))
         with one_thread():  # small products
             words = Words(model, list(names.values()))
-        return cls(words, *(tuple(dict.fromkeys(group)) for group in groups))
+        any_columns, all_columns, none_columns = (tuple(dict.fromkeys(group)) for group in groups)
+        return cls(words, any_columns, all_columns, none_columns, tuple(names))
 
     @property
     def is_single(self) -> bool:
@@ -157,6 +170,37 @@ def best_rows(
     if most is not None:
         rows, _ = rough_best(expression, features, classes, rows, most)
     return exact_best(expression, features, classes, rows, top, min_p)
+
+
+def all_rows(
+    expression: Expression, features: Rows, classes: Rows | None, wanted: NDArray[np.bool_], n_exact: int
+) -> Best:
+    """All rows wanted: the ``n_exact`` best as from `best_rows`, then the others by their scores, with p = NaN."""
+    rows = np.flatnonzero(wanted)
+    if expression.query.form is None or len(rows) <= n_exact:
+        return exact_best(expression, features, classes, rows, None, 0.0)
+    rows, rough = rough_best(expression, features, classes, rows, len(rows))
+    chosen = largest(rough, n_exact)
+    best = exact_best(expression, features, classes, rows[chosen], None, 0.0)
+    others = Best(np.delete(rows, chosen), np.delete(rough, chosen), None).first(None)
+    p = None if best.p is None else np.concatenate([best.p, np.full(len(others.rows), np.nan)])
+    return Best(np.concatenate([best.rows, others.rows]), np.concatenate([best.scores, others.scores]), p)
+
+
+def answered(expression: Expression, best: Best, features: Rows, classes: Rows | None, answers: Answers) -> Best:
+    """Rows in order, once what is known of some replaces their probabilities; rows with p = NaN come last."""
+    if best.p is None or not answers:
+        return best
+    rows = np.array(sorted({row for row, *_ in answers}), dtype=np.intp)
+    place = {int(row): i for i, row in enumerate(rows)}
+    scores, p = (np.concatenate(part) for part in zip(*exact_columns(expression.query, features, classes, rows),
+                                                      strict=True))  # fmt: skip
+    for row, column, verdict in answers:
+        p[place[row], column] = verdict
+    values, known = expression.combine(scores, p)
+    others = best.select(~np.isin(best.rows, rows))
+    parts = ((others.rows, rows), (others.scores, values), (others.p, known))
+    return Best(*(np.concatenate(part) for part in parts)).first(None)  # type: ignore[arg-type]
 
 
 def n_candidates(expression: Expression, top: int | None) -> int | None:

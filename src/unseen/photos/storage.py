@@ -49,6 +49,7 @@ CREATE TABLE files (id INTEGER PRIMARY KEY, root INTEGER NOT NULL REFERENCES roo
 CREATE TABLE dead_rows (row INTEGER PRIMARY KEY);
 CREATE TABLE corrections (digest BLOB NOT NULL, key TEXT NOT NULL, word TEXT NOT NULL, verdict INTEGER NOT NULL,
     time TEXT NOT NULL, PRIMARY KEY (digest, key)) WITHOUT ROWID;
+CREATE INDEX corrections_by_key ON corrections (key);
 CREATE INDEX files_by_image ON files (image);
 CREATE INDEX images_by_date ON images (taken, row);
 PRAGMA user_version = {FORMAT};
@@ -232,6 +233,14 @@ class Snapshot(NamedTuple):
             wanted[np.array(self.db.execute(asked, values).fetchall(), dtype=np.intp).ravel()] = True
         wanted[self.dead] = False
         return wanted
+
+    def answers(self, keys: Sequence[str]) -> list[tuple[int, int, bool]]:
+        """Row, place of the word's key, and verdict of all that `PhotoLibrary.correct` keeps for some words."""
+        asked = "SELECT row, verdict FROM corrections JOIN images USING (digest) WHERE key = ?"
+        return [
+            (row, place, bool(verdict)) for place, key in enumerate(keys)
+            for row, verdict in self.db.execute(asked, (key,))
+        ]  # fmt: skip
 
     def condition(self, since: Any, until: Any, folder: str | Path | None) -> tuple[str, list[Any]]:
         """Condition in SQL, with its values, for photos of some days and in a folder; "" for all."""

@@ -10,7 +10,6 @@ with features x, of length 1 or as they are, and the softmax p_T of class scores
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -21,11 +20,11 @@ from scipy.special import softmax
 
 from unseen.ensembles.backbone_knowledge import TINY, BackboneKnowledge
 from unseen.photos.storage import HEAD, Rows
+from unseen.solvers.trees import one_at_a_time
 
 TOLERANCE = 1e-6  # of a form, relative to the scores
 N_PROBES = 8
 _BLOCK = 256  # rows that a thread takes at a time
-_one_at_a_time = threading.Lock()  # some threading layers of numba must not be entered twice
 Floats = NDArray[Any]  # float32 or float64
 
 
@@ -54,7 +53,7 @@ class Evidence(NamedTuple):
         columns = np.ascontiguousarray(self.affinities.T, dtype=np.float32)
         roots = columns[:0] if self.roots is None else np.ascontiguousarray(self.roots.T, dtype=np.float32)
         found = np.empty((len(rows), len(columns)), dtype=np.float32)
-        with _one_at_a_time:
+        with one_at_a_time:
             _evidence(rows, columns, self.factors.astype(np.float32), roots, self.temperature, self.power, found)
         return found
 
@@ -174,7 +173,7 @@ def multiply_rows(rows: Rows, weights: Floats, *, unit: bool) -> NDArray[np.floa
     """Products of stored rows, with ``unit`` divided by their lengths, and columns of shape (n_columns, k)."""
     columns = np.ascontiguousarray(weights.T, dtype=np.float32)
     scores = np.empty((len(rows), len(columns)), dtype=np.float32)
-    with _one_at_a_time:
+    with one_at_a_time:
         _multiply(rows, columns, columns.sum(axis=1, dtype=np.float64).astype(np.float32), unit, scores)
     return scores
 

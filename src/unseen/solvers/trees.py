@@ -3,11 +3,15 @@
 # mypy: disable-error-code="no-untyped-def"
 # compiled kernels: numba infers the types
 
+import threading
+
 import numpy as np
 from numba import njit, prange
 
+one_at_a_time = threading.Lock()  # some threading layers of numba must not be entered twice
 
-@njit(cache=True, parallel=True)
+
+@njit(cache=True, nogil=True, parallel=True)
 def sum_of_many(quantities, features, thresholds, left, right, values):
     """Sum of the values of all trees, one per row; nodes as in `unseen.calibration.Trees`."""
     total = np.zeros(quantities.shape[0])

@@ -1,0 +1,61 @@
+"""A small library of painted photos behind the app, as a client in the same process."""
+
+import json
+from contextlib import contextmanager
+
+import pytest
+from tests.photos.world import calibrated, paint
+
+for package in ("fastapi", "prometheus_client", "multipart", "httpx", "PIL", "onnxruntime", "onnx"):
+    pytest.importorskip(package)
+
+from starlette.testclient import TestClient
+
+from unseen.app.server import create_app
+from unseen.photos.library import PhotoLibrary
+
+LOCAL = "http://127.0.0.1"
+
+
+@contextmanager
+def client_of(*arguments, base=LOCAL, **options):
+    with TestClient(create_app(*arguments, **options), base, raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """Twelve photos of one colour each, three of four colours, in two folders; one has a copy."""
+    folder = tmp_path_factory.mktemp("app")
+    model = calibrated()
+    for i in range(12):
+        place = folder / "photos" / ("a" if i % 2 else "b")
+        place.mkdir(parents=True, exist_ok=True)
+        paint(place / f"{i:02d}.jpg", [("red", "green", "blue", "yellow")[i % 4]], i)
+    (folder / "photos" / "copy.jpg").write_bytes((folder / "photos" / "b" / "00.jpg").read_bytes())
+    made = PhotoLibrary.open(folder / "library", create=True, backbone=str(model.backbone.name))
+    made.index([folder / "photos"])
+    return made
+
+
+@pytest.fixture(scope="module")
+def client(library):
+    with client_of(library, calibrated()) as client:
+        client.put("/v1/words", json={"text": "red\ngreen\nblue\nyellow\ncold > cyan\n"})
+        yield client
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """Client of an app without a library."""
+    with client_of(model=calibrated()) as client:
+        yield client
+
+
+def error_of(response, status):
+    """Code of an answer with an error, whose shape is checked."""
+    assert response.status_code == status, response.text
+    error = json.loads(response.text)["error"]
+    assert set(error) == {"code", "message"}
+    assert error["message"].endswith(".")
+    return error["code"]
