@@ -50,7 +50,7 @@ function route() {
   const title = VIEWS[name]?.[0] ?? "Not found";
   document.title = `${over ? "Photo" : title} · unseen`;
   if (moved) announce(title);
-  for (const link of document.querySelectorAll("nav a")) {
+  for (const link of document.querySelectorAll(".top nav a")) {
     const on = link.dataset.view === name || (link.dataset.view === "more" && SECONDARY.includes(name));
     if (on) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");

@@ -6,7 +6,7 @@ export function show(main, address) {
   let queue = [];
   let history = []; // [{item, verdict}] of this visit, the last one at the end
   let seen = new Set();
-  let [left, answered, loading, waiting] = [0, 0, null, null];
+  let [left, answered, loading, waiting, counting, timer] = [0, 0, null, null, null, null];
   const key = ({ photo, tag }) => `${photo.id} ${tag.name}`;
 
   const filter = h("input", { type: "search", list: "correct-words", value: word, placeholder: "All words", "aria-label": "Only this word",
@@ -19,7 +19,7 @@ export function show(main, address) {
   const buttons = h("div", { class: "answers" }, undo, button("no", "No", "n", answer(false)), button("skip", "Skip", "s", answer(null)), button("yes", "Yes", "y", answer(true), "primary"));
   const meter = h("progress", { "aria-label": "Answered", max: 1, value: 0 });
   const done = h("p", { class: "muted", role: "status" });
-  const learn = h("section", { class: "learn", "aria-label": "Learn" });
+  const learn = h("section", { class: "learn", "aria-label": "Learn", tabindex: "-1" });
   main.append(h("div", { class: "head" }, h("div", {}, h("h1", {}, "Correct"), done), h("div", { class: "row" }, filter, wordList("correct-words"))),
     h("div", { class: "correct" }, h("div", { class: "ask-one" }, meter, stage, buttons), h("aside", {}, learn, bulk)));
 
@@ -27,9 +27,10 @@ export function show(main, address) {
   async function load() {
     const skipped = history.filter(({ verdict }) => verdict === null).length + queue.length;
     const asked = word;
-    const data = await api(`v1/review?${new URLSearchParams({ word, limit: 50 + skipped })}`);
+    const data = await api(`v1/review?${new URLSearchParams({ word, limit: Math.min(500, 50 + skipped) })}`);
     if (asked !== word) return;
-    left = data.left;
+    left = data.left + answered;
+    counting = data.counting;
     for (const item of data.items) {
       if (seen.has(key(item))) continue;
       seen.add(key(item));
@@ -45,6 +46,7 @@ export function show(main, address) {
       const error = await loading;
       if (error) return stage.replaceChildren(problem(error, next));
       if (queue.length) return next();
+      if (counting) timer = setTimeout(next, 1500);
     }
     paint();
     if (queue[1]) new Image().src = image(queue[1].photo.id);
@@ -55,10 +57,14 @@ export function show(main, address) {
     const item = queue[0];
     buttons.hidden = !item && !history.length;
     for (const control of buttons.children) control.disabled = control === undo ? !history.length : !item;
-    const total = answered + Math.max(0, left - answered);
+    const total = Math.max(answered, left);
     Object.assign(meter, { max: Math.max(1, total), value: Math.min(answered, total) });
     done.textContent = `${plural(answered, "answer")} on this visit, ${number(Math.max(0, left - answered))} in doubt`;
     paintLearn();
+    if (!item && counting) {
+      stage.replaceChildren(empty("photo", "Looking through your photos", `${number(counting.done)} of ${number(counting.total)}. Questions appear as soon as there are some.`));
+      return;
+    }
     if (!item) {
       stage.replaceChildren(empty("correct", word ? `No “${word}” left in doubt` : "Nothing left in doubt",
         app.status.corrections ? "Let it learn from your answers, or choose another word." : "Choose a word, or add words of your own.",
@@ -146,10 +152,12 @@ export function show(main, address) {
   let running = null;
   function paintLearn() {
     const { corrections, model } = app.status;
+    const focused = learn.contains(document.activeElement);
     const start = h("button", { type: "button", class: "button primary", disabled: !corrections || Boolean(running), onclick: run }, `Learn from ${plural(corrections, "correction")}`);
     const unlearn = model.learned && !running && h("button", { type: "button", class: "button", onclick: forget }, "Undo learning");
     learn.replaceChildren(h("h2", {}, "Learn"), h("p", { class: "muted" }, model.learned ? "The model has learned from your answers." : "Answers change the tags of their photos at once. Learning carries them over to all other photos."),
       ...[running?.node, h("div", { class: "actions" }, start, unlearn), report].filter(Boolean));
+    if (focused) (learn.querySelector("button:not(:disabled)") ?? learn).focus();
   }
   async function run() {
     running = progress("Learning");
@@ -189,14 +197,15 @@ export function show(main, address) {
   };
   addEventListener("keydown", onKey);
   const begin = () => {
-    [queue, history, seen, answered, left, loading] = [[], [], new Set(), 0, 0, null];
+    clearTimeout(timer);
+    [queue, history, seen, answered, left, loading, counting] = [[], [], new Set(), 0, 0, null, null];
     paintBulk();
     paintLearn();
     next();
   };
   begin();
   return {
-    leave: () => removeEventListener("keydown", onKey),
+    leave: () => (clearTimeout(timer), removeEventListener("keydown", onKey)),
     update({ params }) {
       if ((params.get("word") ?? "") === word) return;
       word = filter.value = params.get("word") ?? "";

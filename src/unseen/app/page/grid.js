@@ -1,5 +1,5 @@
 // A grid of any number of photos: only the rows in view exist as elements, and pages of hits are fetched when they come into view.
-import { api, day, h, number, percent, thumbnail } from "./ui.js";
+import { api, day, h, percent, thumbnail } from "./ui.js";
 
 const PAGE = 100;
 const MOST = 15e6; // px; browsers stop laying out at about 17 million
@@ -218,4 +218,3 @@ export class Grid {
 
 /** Skeleton of a grid that has not come yet. */
 export const skeleton = () => h("div", { class: "skeleton-grid", "aria-hidden": "true" }, Array.from({ length: 24 }, () => h("i")));
-export const more = (total) => `${number(total)} photos`;

@@ -1,5 +1,6 @@
 // The map of label vectors, before and after the learned projection: one canvas, with pan, zoom and a walk by keyboard.
 import { announce, api, empty, h, iconButton, number, still } from "./ui.js";
+import { quote } from "./search.js";
 
 /** @typedef {{word: string, seen: boolean, before: [number, number], after: ?[number, number]}} Point */
 
@@ -30,9 +31,9 @@ export async function showMap(body, summary) {
   const canvas = h("canvas", { tabindex: "0", role: "application", "aria-label": "Map of words. Arrow keys go to the next word in that direction, Enter searches it, plus and minus zoom." });
   const card = h("div", { class: "map-card" });
   const find = h("input", { type: "search", list: "map-words", placeholder: "Find a word", "aria-label": "Find a word on the map", onchange: () => select(points.findIndex(({ word }) => word === find.value), true) });
-  const sides = ["Before projection", "After projection"].map((label, side) => h("button", { type: "button", onclick: () => move(side), disabled: side === 1 && !hasAfter }, label));
+  const sides = ["Before", "After"].map((label, side) => h("button", { type: "button", onclick: () => move(side), disabled: side === 1 && !hasAfter, "aria-pressed": String(side === goal) }, label, h("span", { class: "wide-only" }, " projection")));
   const box = h("div", { class: "map" }, canvas, card, h("div", { class: "map-tools" }, iconButton("plus", "Zoom in", () => zoomAt(1.4)), iconButton("minus", "Zoom out", () => zoomAt(1 / 1.4)), iconButton("fit", "Show all", reset)));
-  body.replaceChildren(h("div", { class: "row spread" }, h("div", { class: "switch", role: "group", "aria-label": "Layout" }, sides), find,
+  body.replaceChildren(h("div", { class: "row spread" }, h("div", { class: "switch", role: "group", "aria-label": "Projection" }, sides), find,
     h("datalist", { id: "map-words" }, points.map(({ word }) => h("option", { value: word })))), box,
   h("ul", { class: "legend" }, h("li", {}, h("i", { class: "dot seen" }), "annotated: photos with this label were used for training"), h("li", {}, h("i", { class: "dot" }), "never annotated"), h("li", {}, h("i", { class: "edge" }), "related")));
 
@@ -137,7 +138,7 @@ export async function showMap(body, summary) {
     const { word, seen } = points[i];
     const related = edges.flatMap(([a, b]) => (a === i ? [points[b].word] : b === i ? [points[a].word] : []));
     card.replaceChildren(h("strong", {}, word), h("span", { class: "muted" }, seen ? "annotated" : "never annotated"),
-      related.length > 0 && h("span", {}, `related: ${related.slice(0, 6).join(", ")}`), h("a", { href: `#/search?q=${encodeURIComponent(word)}` }, "Search"));
+      related.length > 0 && h("span", {}, `related: ${related.slice(0, 6).join(", ")}`), h("a", { href: `#/search?q=${encodeURIComponent(quote(word))}` }, "Search"));
     announce(`${word}, ${seen ? "annotated" : "never annotated"}${related.length ? `, related to ${related.slice(0, 4).join(", ")}` : ""}`);
     paint();
   }
@@ -220,7 +221,7 @@ export async function showMap(body, summary) {
     else if (event.key === "-") zoomAt(1 / 1.3);
     else if (event.key === "0") reset();
     else if (event.key === " ") hasAfter && move(1 - goal);
-    else if (event.key === "Enter" && active >= 0) location.hash = `#/search?q=${encodeURIComponent(points[active].word)}`;
+    else if (event.key === "Enter" && active >= 0) location.hash = `#/search?q=${encodeURIComponent(quote(points[active].word))}`;
     else return;
     event.preventDefault();
   });
@@ -230,7 +231,6 @@ export async function showMap(body, summary) {
   addEventListener("themechange", recolour);
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   scheme.addEventListener("change", recolour);
-  sides[goal].setAttribute("aria-pressed", "true");
   recolour();
   return () => {
     observer.disconnect();

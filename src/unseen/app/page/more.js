@@ -4,7 +4,7 @@ import { api, app, confirm, empty, follow, h, icon, plural, post, problem, progr
 /** Tags for other programs: XMP sidecars with a preview and undo, CSV and JSON. */
 export function showExport(main) {
   if (!app.status.library) return main.append(h("h1", {}, "Export"), problem({ code: "no_library" }));
-  const outcome = h("div", { role: "status" });
+  const outcome = h("div", { class: "outcome", role: "status" });
   const csv = h("a", { class: "button", download: "" }, icon("down"), "CSV");
   const json = h("a", { class: "button", download: "" }, icon("down"), "JSON");
   const links = () => [[csv, "csv"], [json, "json"]].forEach(([link, kind]) => (link.href = `v1/export.${kind}?min_p=${least.value}`));
@@ -97,19 +97,19 @@ export function showApi(main) {
     const operations = Object.entries(spec.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, operation]) => ({ path, method, operation })));
     const entry = ({ path, method, operation }) => {
       const parameters = (operation.parameters ?? []).map(resolve);
-      const [mime, content] = Object.entries(operation.requestBody?.content ?? {})[0] ?? [];
-      const fields = Object.entries(resolve(content?.schema).properties ?? {});
-      const required = resolve(content?.schema).required ?? [];
-      const rows = [...parameters.filter((p) => p.name.toLowerCase() !== "x-unseen").map((p) => [h("code", {}, p.name), p.in, type(p.schema), p.required ? "yes" : "", p.description ?? ""]),
-        ...fields.map(([name, schema]) => [h("code", {}, name), "body", type(schema), required.includes(name) ? "yes" : "", resolve(schema).description ?? ""])];
+      const bodies = Object.entries(operation.requestBody?.content ?? {}).map(([mime, content]) => [mime, resolve(content.schema)]);
+      const fields = bodies.flatMap(([mime, schema]) => Object.entries(schema.properties ?? {}).map(([name, field]) => [h("code", {}, name), mime.startsWith("multipart") ? "form" : "body", type(field), schema.required?.includes(name) ? "yes" : "", resolve(field).description ?? ""]));
+      const rows = [...parameters.filter((p) => p.name.toLowerCase() !== "x-unseen").map((p) => [h("code", {}, p.name), p.in, type(p.schema), p.required ? "yes" : "", p.description ?? ""]), ...fields];
       const queries = parameters.filter((p) => p.in === "query" && p.required).map((p) => `${p.name}=${encodeURIComponent(sample(p.schema))}`);
-      const curl = ["curl", method === "get" ? "" : `-X ${method.toUpperCase()} -H 'X-Unseen: 1'`,
-        mime?.startsWith("multipart") ? fields.map(([name]) => (name === "photo" ? "-F photo=@photo.jpg" : `-F ${name}=…`)).join(" ") : mime ? `-H 'Content-Type: ${mime}' -d '${JSON.stringify(sample(content.schema))}'` : "",
+      const curl = ([mime, schema]) => ["curl", method === "get" ? "" : `-X ${method.toUpperCase()} -H 'X-Unseen: 1'`,
+        mime?.startsWith("multipart") ? Object.keys(schema.properties ?? {}).map((name) => `-F ${name}=${{ photo: "@photo.jpg", words: "'boat, sofa'", word: "boat" }[name] ?? "…"}`).join(" ")
+          : mime ? `-H 'Content-Type: ${mime}' -d '${JSON.stringify(sample(schema))}'` : "",
         `'${location.origin}${path}${queries.length ? `?${queries.join("&")}` : ""}'`].filter(Boolean).join(" ");
-      const copy = h("button", { type: "button", class: "link", onclick: () => navigator.clipboard?.writeText(curl).then(() => toast("Copied."), () => toast("The clipboard is not available here.")) }, "Copy");
+      const example = (text) => h("div", { class: "curl" }, h("pre", { tabindex: "0", role: "region", "aria-label": "Example" }, h("code", {}, text)),
+        h("button", { type: "button", class: "link", onclick: () => navigator.clipboard?.writeText(text).then(() => toast("Copied."), () => toast("The clipboard is not available here.")) }, "Copy"));
       return h("details", { class: "operation" }, h("summary", {}, h("span", { class: `method ${method}` }, method.toUpperCase()), h("code", {}, path), h("span", { class: "muted" }, operation.summary ?? "")),
         operation.description && h("p", {}, operation.description), rows.length > 0 && table(["name", "in", "type", "required", ""], rows, `Parameters of ${method.toUpperCase()} ${path}`),
-        h("div", { class: "curl" }, h("pre", { tabindex: "0", "aria-label": "Example" }, h("code", {}, curl)), copy));
+        (bodies.length ? bodies : [[]]).map((one) => example(curl(one))));
     };
     body.replaceChildren(...operations.map(entry), h("p", { class: "muted" }, h("a", { href: "openapi.json" }, "openapi.json"), ` · ${spec.info?.title ?? "unseen"} ${spec.info?.version ?? ""}`));
   }).catch((error) => body.replaceChildren(problem(error, load)));

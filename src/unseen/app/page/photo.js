@@ -3,11 +3,17 @@ import { api, app, bar, day, failed, h, icon, iconButton, image, number, percent
 import { parseQuery } from "./search.js";
 
 const KINDS = { label: "annotated labels", class: "classes of the backbone", image: "photos" };
-const TOP = 8;
+const MOST = 100; // parts that are drawn when all are asked for
+
+/** How many parts are worth a bar of their own: at most eight, and none that would be a hair. */
+function worthy({ parts }) {
+  const small = parts.findIndex(({ value }) => Math.abs(value) < 0.03 * Math.abs(parts[0].value));
+  return Math.min(8, small < 0 ? parts.length : Math.max(2, small));
+}
 
 /** Why a photo has a tag: a sentence, then the parts as bars that begin where the last one ended, so that they end at the score. */
 function chart(why, all) {
-  const shown = all ? why.parts : why.parts.slice(0, TOP);
+  const shown = all ? why.parts.slice(0, MOST) : why.parts.slice(0, worthy(why));
   const folded = why.parts.slice(shown.length);
   const rows = [{ kind: "base", name: "base", value: why.offset }, ...shown];
   if (folded.length) rows.push({ kind: "rest", name: plural(folded.length, "other"), value: folded.reduce((sum, { value }) => sum + value, 0) });
@@ -34,12 +40,13 @@ export function explanation(id, word, go) {
   const node = h("div", { class: "why" }, h("p", { class: "muted", role: "status" }, "Looking for reasons…"));
   const load = () => post("v1/explain", { id, word }).then((why) => {
     const plot = h("div", {}, chart(why));
-    const unfold = why.parts.length > TOP && h("button", { type: "button", class: "link", "aria-expanded": "false", onclick: ({ target }) => {
+    const label = why.parts.length > MOST ? `Show the ${MOST} largest parts` : `Show all ${why.parts.length} parts`;
+    const unfold = why.parts.length > worthy(why) && h("button", { type: "button", class: "link", "aria-expanded": "false", onclick: ({ target }) => {
       const open = target.getAttribute("aria-expanded") === "false";
       target.setAttribute("aria-expanded", open);
-      target.textContent = open ? "Fold small parts" : `Show all ${why.parts.length} parts`;
+      target.textContent = open ? "Fold small parts" : label;
       plot.replaceChildren(chart(why, open));
-    } }, `Show all ${why.parts.length} parts`);
+    } }, label);
     node.replaceChildren(h("p", { class: "sentence" }, why.sentence), plot, unfold || "",
       why.examples.length ? h("div", {}, h("h4", {}, `Photos you accepted for “${word}”`), h("div", { class: "strip" },
         why.examples.map((photo) => h("a", { href: `#/photo/${photo.id}`, onclick: (event) => go && (event.preventDefault(), go(photo.id)) },
@@ -175,31 +182,33 @@ async function render(id, params) {
 }
 
 function details(photo, params, position) {
-  const list = (title, tags) => tags.length > 0 && [h("h3", {}, title), h("ul", { class: "tags" }, tags.map((tag) => tagRow(photo.id, tag, { verdicts: true, go })))];
-  const asked = h("ul", { class: "tags" });
+  const group = (title, tags) => tags.length > 0 && [h("h3", {}, title), h("ul", { class: "tags" }, tags.map((tag) => tagRow(photo.id, tag, { verdicts: true, go })))];
+  const lists = { asked: h("ul", { class: "tags" }), query: h("ul", { class: "tags" }) };
   const named = new Set(photo.tags.map(({ name }) => name));
-  const ask = async (words) => {
+  const ask = async (words, list) => {
     const fresh = words.filter((word) => word && !named.has(word));
     if (!fresh.length) return;
     fresh.forEach((word) => named.add(word));
     try {
-      const { photos } = await post("v1/tag", { ids: [photo.id], words: fresh, top: null, min_p: 0 });
-      asked.prepend(...photos[0].tags.map((tag) => tagRow(photo.id, tag, { verdicts: true, go })));
+      const { photos } = await post("v1/tag", { ids: [photo.id], words: fresh, top: fresh.length, min_p: 0 });
+      list.prepend(...photos[0].tags.map((tag) => tagRow(photo.id, tag, { verdicts: true, go })));
     } catch (error) {
       failed(error);
     }
   };
-  ask(parseQuery(params.get("q") ?? "").map(({ word }) => word));
+  const searched = parseQuery(params.get("q") ?? "").map(({ word }) => word).filter((word) => !named.has(word));
+  ask(searched, lists.query);
   const input = h("input", { type: "text", placeholder: "Ask for another word", "aria-label": "Ask for another word", maxlength: 80 });
   const { sure, maybe } = Object.groupBy(photo.tags, ({ kind, verdict }) => (verdict === true || kind === "sure" ? "sure" : "maybe"));
   const fact = (name, value) => value && [h("dt", {}, name), h("dd", {}, value)];
   return [
     h("header", {}, h("h2", {}, photo.name), position && h("span", { class: "muted" }, position)),
     photo.note && h("p", { class: "note" }, icon("warn"), photo.note),
-    list("Sure", sure ?? []), list("Maybe", maybe ?? []),
+    searched.length > 0 && [h("h3", {}, "Your search"), lists.query],
+    group("Sure", sure ?? []), group("Maybe", maybe ?? []),
     !photo.tags.length && [h("p", { class: "muted" }, photo.guess ? "No tag is likely. The best guess:" : "No tag is likely."), photo.guess && h("ul", { class: "tags" }, tagRow(photo.id, photo.guess, { verdicts: true, go }))],
-    h("h3", {}, "Any other word"), asked,
-    h("form", { class: "ask", onsubmit: (event) => (event.preventDefault(), ask(input.value.split(",").map((word) => word.trim())), (input.value = "")) },
+    h("h3", {}, "Any other word"), lists.asked,
+    h("form", { class: "ask", onsubmit: (event) => (event.preventDefault(), ask(input.value.split(",").map((word) => word.trim()), lists.asked), (input.value = "")) },
       input, h("button", { class: "button" }, "Ask")),
     h("a", { class: "button", href: `#/search?like=${photo.id}` }, icon("like"), "Photos like this"),
     h("dl", { class: "facts" }, fact("Taken", day(photo.taken) && `${day(photo.taken)}, ${photo.taken.slice(11, 16)}`), fact("Size", photo.width && `${photo.width} × ${photo.height}`),

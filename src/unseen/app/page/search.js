@@ -1,5 +1,5 @@
 // The start view of a library: one box over a grid of photos, likely ones above a line, doubtful ones below.
-import { announce, app, day, debounce, empty, failed, h, icon, iconButton, number, percent, plural, problem, slider, thumbnail, vocabulary } from "./ui.js";
+import { announce, app, debounce, empty, failed, h, icon, iconButton, number, plural, problem, slider, thumbnail, vocabulary } from "./ui.js";
 import { Grid, Results, skeleton } from "./grid.js";
 
 /** Terms of a typed query: [{op: "" | "and" | "or" | "not", word}]. While it is typed, an operator that begins does not count yet. */
@@ -16,7 +16,7 @@ export function parseQuery(text, unfinished) {
   }
   return terms.filter(({ word }) => word);
 }
-const quote = (word) => (/\b(and|or|not)\b|,/i.test(word) ? `"${word}"` : word);
+export const quote = (word) => (/\b(and|or|not)\b|,/i.test(word) ? `"${word}"` : word);
 const composeQuery = (terms) => terms.map(({ op, word }, k) => (k || op === "not" ? `${op || "and"} ` : "") + quote(word)).join(" ");
 
 /** Parameters of /v1/search for the state in the address. */
@@ -43,7 +43,7 @@ export function show(main, address) {
   const date = (key, label) => h("label", {}, label, h("input", { type: "date", onchange: (event) => edit({ [key]: event.target.value }) }));
   const since = date("since", "From");
   const until = date("until", "To");
-  const dates = h("details", { class: "dates" }, h("summary", {}, "Dates"), h("div", { class: "pop" }, since, until,
+  const dates = h("details", { class: "dates" }, h("summary", { "aria-label": "Dates", title: "Dates" }, icon("date")), h("div", { class: "pop" }, since, until,
     h("button", { type: "button", class: "button", onclick: () => edit({ since: "", until: "" }) }, "Any date")));
   const chips = h("div", { class: "chips" });
   const count = h("p", { class: "count", role: "status" });
@@ -162,10 +162,10 @@ export function show(main, address) {
     const { words } = await vocabulary().catch(() => ({ words: [] }));
     if (!shown || shown.params.size || !words.length) return;
     const known = words.filter(({ sure, doubt }) => sure && !doubt).sort((a, b) => b.sure - a.sure);
-    const list = known.length > 7 ? known.slice(0, 60).filter((_, k, all) => k % Math.max(1, Math.floor(all.length / 12)) === 0) : words;
-    before.replaceChildren(h("div", { class: "suggest" }, h("span", { class: "muted" }, "Try"),
-      list.slice(0, 12).map(({ word }) => h("button", { type: "button", class: "chip", onclick: () => edit({ q: quote(word) }) }, word)),
-      h("span", { class: "muted" }, "or combine words: ", h("button", { type: "button", class: "link", onclick: () => edit({ q: example(list) }) }, example(list)))));
+    const pool = known.length > 7 ? known.slice(0, 60) : words;
+    const list = pool.filter((_, k) => k % Math.max(1, Math.floor(pool.length / 12)) === 0);
+    before.replaceChildren(h("div", { class: "suggest" }, h("div", { class: "chips" }, list.slice(0, 12).map(({ word }) => h("button", { type: "button", class: "chip", onclick: () => edit({ q: quote(word) }) }, word))),
+      h("span", { class: "muted" }, "or combine them: ", h("button", { type: "button", class: "link", onclick: () => edit({ q: example(list) }) }, example(list)))));
     grid.layout();
   }
   const example = (list) => `${quote(list[0].word)} and ${quote(list[1]?.word ?? "beach")} not ${quote(list[2]?.word ?? "person")}`;

@@ -82,6 +82,7 @@ export function show(main) {
           const wanted = words();
           if (wanted) form.append("words", wanted.join(", "));
           form.append("min_p", wanted ? 0 : app.status.maybe);
+          form.append("top", wanted?.length ?? 12);
           const data = await post("v1/tag", form);
           take(photo, { ...data.photos[0], name: photo.name }, data);
           if (String(wanted) !== String(words())) later();
@@ -102,7 +103,7 @@ export function show(main) {
     if (!known.length) return;
     try {
       const wanted = words();
-      const data = await post("v1/tag", { ids: known.map(({ id }) => id), words: wanted, top: null, min_p: wanted ? 0 : app.status.maybe }, { signal: control.signal });
+      const data = await post("v1/tag", { ids: known.map(({ id }) => id), words: wanted, top: wanted?.length ?? 12, min_p: wanted ? 0 : app.status.maybe }, { signal: control.signal });
       if (control === asked) known.forEach((photo, k) => take(photo, { ...data.photos[k], name: photo.name }, data));
     } catch (error) {
       if (error.name !== "AbortError") notes.replaceChildren(h("p", { class: "note" }, icon("warn"), error.message));

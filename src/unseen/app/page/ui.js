@@ -38,6 +38,7 @@ const ICONS = {
   warn: "M12 4 3 19.5h18zM12 10v4.5M12 17h.01",
   photo: "M4 5.5h16v13H4zM4 16l5-5 4 4 3-3 4 4M15.5 9.5h.01",
   like: "M4 4h7v7H4zM13 13h7v7h-7zM13 4h7v7h-7zM4 13h7v7H4z",
+  date: "M4.5 6h15v13.5h-15zM4.5 10.5h15M8.5 3.5v4M15.5 3.5v4",
   plus: "M12 5v14M5 12h14",
   minus: "M5 12h14",
   fit: "M4 9V4h5M20 9V4h-5M4 15v5h5M20 15v5h-5",

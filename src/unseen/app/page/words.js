@@ -1,6 +1,7 @@
 // The vocabulary: how often each word is found, what is near it, an editor, and the map.
 import { api, app, confirm, failed, h, icon, number, plural, problem, toast, vocabulary } from "./ui.js";
 import { showMap } from "./map.js";
+import { quote } from "./search.js";
 
 const TABS = [["", "List"], ["edit", "Edit"], ["map", "Map"]];
 
@@ -44,7 +45,7 @@ async function showList(body, summary) {
     const width = (n) => `${100 * Math.sqrt((n ?? 0) / most)}%`;
     list.replaceChildren(...found.map((item) => h("li", {},
       h("div", { class: "word" }, item.parents.length > 0 && h("span", { class: "muted" }, `${item.parents.join(" › ")} › `),
-        h("a", { href: `#/search?q=${encodeURIComponent(item.word)}` }, item.word), item.annotated && h("small", { class: "badge-text", title: "Photos annotated with this word were used for training" }, "annotated")),
+        h("a", { href: `#/search?q=${encodeURIComponent(quote(item.word))}` }, item.word), item.annotated && h("small", { class: "badge-text", title: "Photos annotated with this word were used for training" }, "annotated")),
       h("div", { class: "hits" }, item.sure == null ? h("span", { class: "muted" }, data.counting ? "counting…" : "not counted") : [
         h("span", { class: "bar two", "aria-hidden": "true" }, h("i", { class: "maybe", style: { width: width(item.sure + item.maybe) } }), h("i", { style: { width: width(item.sure) } })),
         h("span", {}, h("b", {}, number(item.sure)), " sure, ", number(item.maybe), " maybe")]),
@@ -56,7 +57,7 @@ async function showList(body, summary) {
   async function poll() {
     try {
       data = await vocabulary(true);
-      draw();
+      if (!data.counting || !list.contains(document.activeElement)) draw(); // the focus stays where it is
     } catch (error) {
       failed(error);
     }
