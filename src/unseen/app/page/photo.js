@@ -108,6 +108,12 @@ export function open(address, view, first) {
       event.preventDefault();
       walk(step);
     });
+    let from = null; // a swipe
+    node.addEventListener("touchstart", ({ touches, target }) => (from = touches.length === 1 && target.closest(".stage") ? touches[0] : null), { passive: true });
+    node.addEventListener("touchend", ({ changedTouches: [to] }) => {
+      const [dx, dy] = from ? [to.clientX - from.clientX, to.clientY - from.clientY] : [0, 0];
+      if (Math.abs(dx) > 60 && Math.abs(dx) > 2 * Math.abs(dy) && visualViewport.scale === 1) walk(dx < 0 ? 1 : -1);
+    });
     document.body.append(node);
     node.showModal();
   }

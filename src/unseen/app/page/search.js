@@ -1,5 +1,5 @@
 // The start view of a library: one box over a grid of photos, likely ones above a line, doubtful ones below.
-import { announce, app, debounce, empty, failed, h, icon, iconButton, number, plural, problem, slider, thumbnail, vocabulary } from "./ui.js";
+import { announce, app, debounce, empty, h, icon, iconButton, number, plural, problem, slider, thumbnail, vocabulary } from "./ui.js";
 import { Grid, Results, skeleton } from "./grid.js";
 
 /** Terms of a typed query: [{op: "" | "and" | "or" | "not", word}]. While it is typed, an operator that begins does not count yet. */
@@ -105,13 +105,16 @@ export function show(main, address) {
       shown?.abort.abort();
       shown = view.results = results;
       before.replaceChildren();
+      grid.node.hidden = false;
       draw(true);
       scrollTo(0, scrolls.get(wanted.toString()) ?? 0);
     } catch (error) {
       if (results !== pending || error.name === "AbortError") return;
-      if (shown) failed(error);
-      else before.replaceChildren(problem(error, () => run()));
-      if (error.status && error.code !== "no_library") notes.replaceChildren(h("p", { class: "note" }, icon("warn"), error.message));
+      shown = view.results = null; // those of another query would mislead
+      grid.node.hidden = meter.hidden = true;
+      count.textContent = "";
+      notes.replaceChildren();
+      before.replaceChildren(problem(error, error.status === 422 ? null : () => run()));
     } finally {
       if (results === pending) {
         pending = null;
@@ -137,7 +140,7 @@ export function show(main, address) {
     if (counts) {
       const title = likely ? `Likely above, doubtful below ${at} %` : `No photo is likely to show this (${at} % or more). Doubtful ones:`;
       if (exact > likely) parts.push({ start: likely, title, faint: true });
-      if (total > exact) parts.push({ start: exact, title: "Not measured: in the order of their scores", faint: true });
+      if (total > exact) parts.push({ start: exact, title: "Not measured: by their scores", faint: true });
     }
     grid.show(shown, parts);
     if (!fresh) return;

@@ -28,7 +28,7 @@ export function show(main) {
     const node = h("article", { class: "card try-card", "aria-label": photo.name }, h("div", { class: "card-picture" }, picture(photo), iconButton("close", `Remove ${photo.name}`, () => {
       photos.splice(photos.indexOf(photo), 1);
       draw();
-    }, { class: "icon-button step close" })), h("h3", {}, photo.name), list);
+    }, { class: "icon-button step close" })), h("h2", {}, photo.name), list);
     photo.node = node;
     photo.paint = () => {
       node.setAttribute("aria-busy", !photo.id && !photo.problem);
@@ -42,7 +42,11 @@ export function show(main) {
   };
   function picture(photo) {
     const img = h("img", { src: photo.preview ?? image(photo.id), alt: "" });
-    img.addEventListener("error", () => photo.id && !img.src.endsWith("thumbnail") && (img.src = thumbnail(photo.id)));
+    img.addEventListener("error", () => {
+      if (photo.id && !img.src.endsWith("thumbnail")) img.src = thumbnail(photo.id);
+      else img.classList.add("gone"); // a format that the browser does not show; the server may
+    });
+    img.addEventListener("load", () => img.classList.remove("gone"));
     photo.img = img;
     return img;
   }
@@ -60,7 +64,7 @@ export function show(main) {
   }
   function take(photo, answer, data) {
     Object.assign(photo, answer);
-    if (photo.img && !photo.img.complete) photo.img.dispatchEvent(new Event("error"));
+    if (photo.id && photo.img?.classList.contains("gone")) photo.img.src = thumbnail(photo.id);
     photo.paint();
     notes.replaceChildren(...(data.notes ?? []).map((text) => h("p", { class: "note" }, icon("warn"), text)));
   }

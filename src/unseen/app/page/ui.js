@@ -75,7 +75,8 @@ export async function api(path, { method = "GET", body, signal } = {}) {
   }
   const data = await answer.json().catch(() => null);
   if (answer.ok && data !== null) return data;
-  const message = data?.error?.message ?? `The server answered with status ${answer.status}.`;
+  // Messages begin with the argument they are about, which has no name on the page.
+  const message = (data?.error?.message ?? `The server answered with status ${answer.status}.`).replace(/^(?:q|id|words?|text|photo|min_p)(?:: |, (?=line))(.)/, (_, first) => first.toUpperCase());
   throw new ApiError(message, data?.error?.code, answer.status);
 }
 export const post = (path, body = {}, options) => api(path, { method: "POST", body, ...options });
@@ -104,7 +105,7 @@ export async function follow(job, onProgress, signal) {
 // ---- text
 
 export const number = (n) => (n ?? 0).toLocaleString("en");
-export const percent = (p) => (p == null ? "–" : p > 0.995 ? "> 99 %" : p < 0.005 ? "< 1 %" : `${Math.round(p * 100)} %`);
+export const percent = (p) => (p == null ? "–" : p > 0.995 && p < 1 ? "> 99 %" : p < 0.005 && p > 0 ? "< 1 %" : `${Math.round(p * 100)} %`);
 export const signed = (x) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(2)}`;
 export const plural = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;
 export const day = (taken) =>
