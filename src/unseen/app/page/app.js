@@ -1,5 +1,5 @@
 // The frame of the page: navigation, theme, keys, and which view the address shows.
-import { announce, app, dialog, empty, furniture, h, icon, iconButton, problem, refreshStatus, typing } from "./ui.js";
+import { announce, app, dialog, empty, furniture, h, icon, iconButton, problem, refreshStatus, setting, typing } from "./ui.js";
 import * as search from "./search.js";
 import * as photo from "./photo.js";
 import * as words from "./words.js";
@@ -58,12 +58,12 @@ function route() {
 }
 
 function showMissing(view) {
-  view.append(empty("warn", "No such page", "The address does not name a page of this app.", h("a", { class: "button", href: "#/" }, "Go to the start")));
+  view.append(h("h1", { class: "hidden-text" }, "Not found"), empty("warn", "No such page", "The address does not name a page of this app.", h("a", { class: "button", href: "#/" }, "Go to the start")));
 }
 
 function showMore(view) {
   const item = (name, text) => h("a", { class: "card", href: `#/${name}` }, h("strong", {}, VIEWS[name][0]), h("span", { class: "muted" }, text));
-  view.append(h("h1", {}, "More"), h("div", { class: "cards" },
+  view.append(h("div", { class: "head" }, h("h1", {}, "More")), h("div", { class: "cards" },
     item("export", "Tags for other programs: XMP, CSV, JSON."),
     item("results", "Tables and figures of experiments."),
     item("api", "The HTTP interface, with examples.")));
@@ -73,18 +73,15 @@ function toggleTheme() {
   const root = document.documentElement;
   const dark = (root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   root.dataset.theme = dark ? "light" : "dark";
-  try {
-    localStorage.setItem("unseen.theme", root.dataset.theme);
-  } catch {
-    // storage is off: the choice holds until the page is closed
-  }
+  setting("theme", root.dataset.theme);
   dispatchEvent(new Event("themechange"));
   announce(`${root.dataset.theme} theme`);
 }
 
 const showKeys = () =>
-  dialog("Keys", () => h("div", { class: "keys" }, KEYS.map(([where, keys]) =>
-    h("section", {}, h("h3", {}, where), h("dl", {}, keys.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]))))), { wide: true });
+  dialog("Keys", () => [h("div", { class: "keys" }, KEYS.map(([where, keys]) =>
+    h("section", {}, h("h3", {}, where), h("dl", {}, keys.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]))))),
+  h("label", { class: "check" }, h("input", { type: "checkbox", checked: setting("keys") !== "off", onchange: ({ target }) => setting("keys", target.checked ? "on" : "off") }), "Use single letters and signs as keys")], { wide: true });
 
 function frame() {
   const link = (name) => h("a", { href: `#/${name}`, "data-view": name }, icon(name in { search: 1, words: 1, correct: 1, try: 1 } ? name : "more"), h("span", {}, VIEWS[name][0]));

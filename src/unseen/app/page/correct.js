@@ -44,6 +44,7 @@ export function show(main, address) {
     if (!item) {
       stage.replaceChildren(h("div", { class: "skeleton-photo", "aria-hidden": "true" }));
       const error = await loading;
+      if (error?.code === "no_library") return main.replaceChildren(h("h1", {}, "Correct"), problem(error));
       if (error) return stage.replaceChildren(problem(error, next));
       if (queue.length) return next();
       if (counting) timer = setTimeout(next, 1500);

@@ -65,6 +65,7 @@ export function showResults(main, address) {
       list.replaceChildren(...reports.map((report) => h("a", { href: `#/results/${encodeURIComponent(report.id)}`, "aria-current": report === chosen ? "page" : null }, report.title)));
       body.replaceChildren(h("div", { class: "skeleton-lines", "aria-hidden": "true" }, Array.from({ length: 8 }, () => h("i"))));
       const report = await api(`v1/results/${encodeURIComponent(chosen.id)}`);
+      if (!report.tables.length && !report.figures.length) return body.replaceChildren(empty("words", "Nothing in this report yet", "Its tables and figures appear here when the experiment has written them."));
       return body.replaceChildren(...report.tables.map(({ title, columns, rows }) => table(columns, rows, title)),
         h("div", { class: "figures" }, report.figures.map((url, k) => h("a", { href: url, target: "_blank", rel: "noopener" }, h("img", { src: url, alt: `${report.title}, figure ${k + 1}`, loading: "lazy" })))));
     } catch (error) {
@@ -86,29 +87,32 @@ export function showApi(main) {
       const kinds = s.anyOf ?? s.oneOf;
       return kinds ? kinds.map(type).join(" or ") : s.type === "array" ? `list of ${type(s.items)}` : s.enum ? s.enum.join(" | ") : s.type ?? s.title ?? "any";
     };
-    const sample = (schema) => {
+    const known = { id: "0123456789abcdef", ids: ["0123456789abcdef"], word: "boat", words: ["boat", "sofa"], q: "boat", text: "animal > cat: kitten\n" };
+    const sample = (schema, name) => {
       const s = resolve(schema);
+      if (name in known) return known[name];
       if (s.example !== undefined || s.examples) return s.example ?? s.examples[0];
       if (s.default !== undefined) return s.default;
       if (s.anyOf) return sample(s.anyOf[0]);
-      if (s.properties) return Object.fromEntries(Object.entries(s.properties).map(([name, child]) => [name, sample(child)]));
+      if (s.properties) return Object.fromEntries(Object.entries(s.properties).map(([name, child]) => [name, sample(child, name)]));
       return { integer: 0, number: 0.8, boolean: false, array: s.items ? [sample(s.items)] : [] }[s.type] ?? "string";
     };
     const operations = Object.entries(spec.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, operation]) => ({ path, method, operation })));
     const entry = ({ path, method, operation }) => {
+      const about = operation.description?.split("\n")[0] ?? operation.summary ?? "";
       const parameters = (operation.parameters ?? []).map(resolve);
       const bodies = Object.entries(operation.requestBody?.content ?? {}).map(([mime, content]) => [mime, resolve(content.schema)]);
       const fields = bodies.flatMap(([mime, schema]) => Object.entries(schema.properties ?? {}).map(([name, field]) => [h("code", {}, name), mime.startsWith("multipart") ? "form" : "body", type(field), schema.required?.includes(name) ? "yes" : "", resolve(field).description ?? ""]));
       const rows = [...parameters.filter((p) => p.name.toLowerCase() !== "x-unseen").map((p) => [h("code", {}, p.name), p.in, type(p.schema), p.required ? "yes" : "", p.description ?? ""]), ...fields];
-      const queries = parameters.filter((p) => p.in === "query" && p.required).map((p) => `${p.name}=${encodeURIComponent(sample(p.schema))}`);
+      const queries = parameters.filter((p) => p.in === "query" && p.required).map((p) => `${p.name}=${encodeURIComponent(sample(p.schema, p.name))}`);
       const curl = ([mime, schema]) => ["curl", method === "get" ? "" : `-X ${method.toUpperCase()} -H 'X-Unseen: 1'`,
         mime?.startsWith("multipart") ? Object.keys(schema.properties ?? {}).map((name) => `-F ${name}=${{ photo: "@photo.jpg", words: "'boat, sofa'", word: "boat" }[name] ?? "…"}`).join(" ")
           : mime ? `-H 'Content-Type: ${mime}' -d '${JSON.stringify(sample(schema))}'` : "",
         `'${location.origin}${path}${queries.length ? `?${queries.join("&")}` : ""}'`].filter(Boolean).join(" ");
       const example = (text) => h("div", { class: "curl" }, h("pre", { tabindex: "0", role: "region", "aria-label": "Example" }, h("code", {}, text)),
         h("button", { type: "button", class: "link", onclick: () => navigator.clipboard?.writeText(text).then(() => toast("Copied."), () => toast("The clipboard is not available here.")) }, "Copy"));
-      return h("details", { class: "operation" }, h("summary", {}, h("span", { class: `method ${method}` }, method.toUpperCase()), h("code", {}, path), h("span", { class: "muted" }, operation.summary ?? "")),
-        operation.description && h("p", {}, operation.description), rows.length > 0 && table(["name", "in", "type", "required", ""], rows, `Parameters of ${method.toUpperCase()} ${path}`),
+      return h("details", { class: "operation" }, h("summary", {}, h("span", { class: `method ${method}` }, method.toUpperCase()), h("code", {}, path), h("span", { class: "muted" }, about)),
+        operation.description && operation.description !== about && h("p", {}, operation.description), rows.length > 0 && table(["name", "in", "type", "required", "description"], rows, `Parameters of ${method.toUpperCase()} ${path}`),
         (bodies.length ? bodies : [[]]).map((one) => example(curl(one))));
     };
     body.replaceChildren(...operations.map(entry), h("p", { class: "muted" }, h("a", { href: "openapi.json" }, "openapi.json"), ` · ${spec.info?.title ?? "unseen"} ${spec.info?.version ?? ""}`));

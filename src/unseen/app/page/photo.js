@@ -1,5 +1,5 @@
 // One photo over the results: large, with its tags, and for each tag the exact parts of its score.
-import { api, app, bar, day, failed, h, icon, iconButton, image, number, percent, plural, post, problem, signed, thumbnail, typing } from "./ui.js";
+import { api, app, bar, day, empty, failed, h, icon, iconButton, image, number, percent, plural, post, problem, signed, thumbnail, typing } from "./ui.js";
 import { parseQuery } from "./search.js";
 
 const KINDS = { label: "annotated labels", class: "classes of the backbone", image: "photos" };
@@ -163,10 +163,12 @@ async function render(id, params) {
   const i = Number(params.get("i") ?? -1);
   const full = h("img", { class: "full", alt: "", src: image(id) });
   full.addEventListener("load", () => full.classList.add("there"));
-  full.addEventListener("error", () => stage.append(h("p", { class: "note" }, icon("warn"), "The file is not there any more; this is its thumbnail.")));
+  full.addEventListener("error", () => thumb.isConnected && stage.append(h("p", { class: "note" }, icon("warn"), "The file is not there any more; this is its thumbnail.")));
   const step = (delta, name, label) => iconButton(name, label, () => walk(delta), { "data-step": delta, class: `icon-button step ${name}`, disabled: results && (i + delta < 0 || i + delta >= results.total) });
   const walkable = params.has("i") || results?.indexOf(id) >= 0;
-  const stage = h("div", { class: "stage" }, h("img", { class: "thumb", alt: "", src: thumbnail(id) }), full,
+  const thumb = h("img", { class: "thumb", alt: "", src: thumbnail(id) });
+  thumb.addEventListener("error", () => thumb.remove());
+  const stage = h("div", { class: "stage" }, thumb, full,
     walkable && [step(-1, "left", "Previous photo"), step(1, "right", "Next photo")], iconButton("close", "Close", leave, { class: "icon-button step close" }));
   const panel = h("aside", { class: "panel", "aria-busy": "true" }, h("div", { class: "skeleton-lines", "aria-hidden": "true" }, Array.from({ length: 7 }, () => h("i"))));
   node.replaceChildren(stage, panel);
@@ -179,7 +181,9 @@ async function render(id, params) {
       node.setAttribute("aria-label", photo.name);
       panel.replaceChildren(...details(photo, params, walkable && results ? `${number(i + 1)} of ${number(results.total)}` : null));
     } catch (error) {
-      if (place.id === id) panel.replaceChildren(problem(error, load));
+      if (place.id !== id) return;
+      stage.querySelector(".note")?.remove();
+      panel.replaceChildren(error.status === 404 && error.code !== "no_library" ? empty("photo", "This photo is not here", "It may have been deleted or changed since.", h("button", { type: "button", class: "button", onclick: leave }, "Back to the photos")) : problem(error, load));
     } finally {
       panel.removeAttribute("aria-busy");
     }

@@ -45,6 +45,8 @@ export function show(main, address) {
   const until = date("until", "To");
   const dates = h("details", { class: "dates" }, h("summary", { "aria-label": "Dates", title: "Dates" }, icon("date")), h("div", { class: "pop" }, since, until,
     h("button", { type: "button", class: "button", onclick: () => edit({ since: "", until: "" }) }, "Any date")));
+  dates.addEventListener("focusout", ({ relatedTarget }) => relatedTarget && !dates.contains(relatedTarget) && (dates.open = false));
+  dates.addEventListener("keydown", ({ key }) => key === "Escape" && ((dates.open = false), dates.firstChild.focus()));
   const chips = h("div", { class: "chips" });
   const count = h("p", { class: "count", role: "status" });
   const bars = h("svg", { class: "histogram", viewBox: "0 0 100 20", preserveAspectRatio: "none", "aria-hidden": "true" });
@@ -53,6 +55,7 @@ export function show(main, address) {
   const notes = h("div", { class: "notes" });
   const before = h("div");
   const grid = new Grid((hit, i) => `#/photo/${hit.id}?${new URLSearchParams([...params, ["i", i]])}`);
+  grid.node.addEventListener("pointerdown", () => (dates.open = false));
   const bar = h("div", { class: "search-bar" }, h("div", { class: "row" }, form, dates), chips, h("div", { class: "row spread" }, count, meter));
   main.append(h("h1", { class: "hidden-text" }, "Search"), bar, notes, before, grid.node);
 
@@ -112,6 +115,7 @@ export function show(main, address) {
       if (results !== pending || error.name === "AbortError") return;
       shown = view.results = null; // those of another query would mislead
       grid.node.hidden = meter.hidden = true;
+      bar.hidden = error.code === "no_library";
       count.textContent = "";
       notes.replaceChildren();
       before.replaceChildren(problem(error, error.status === 422 ? null : () => run()));

@@ -8,7 +8,7 @@ let typed = "";
 export function show(main) {
   let asked = null;
   const words = () => {
-    const list = typed.split(/[,\n]/).map((word) => word.trim()).filter(Boolean);
+    const list = typed.split(/[,;\n]/).map((word) => word.trim()).filter(Boolean);
     return list.length ? [...new Set(list)] : null;
   };
   const input = h("input", { id: "try-words", type: "text", value: typed, placeholder: "sofa, birthday cake, bicycle", autocomplete: "off", oninput: () => ((typed = input.value), later()) });

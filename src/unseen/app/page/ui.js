@@ -120,7 +120,20 @@ export function debounce(f, wait) {
   };
 }
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
-export const typing = (event) => /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey;
+
+/** Settings of this browser; where storage is off they hold until the page is closed. */
+const settings = {};
+export function setting(name, value) {
+  try {
+    if (value !== undefined) localStorage.setItem(`unseen.${name}`, value);
+    return localStorage.getItem(`unseen.${name}`);
+  } catch {
+    return value === undefined ? settings[name] : (settings[name] = value);
+  }
+}
+
+/** Whether a key belongs to a control or the browser, or single keys are switched off. */
+export const typing = (event) => /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey || (event.key.length === 1 && setting("keys") === "off");
 
 // ---- messages and states
 
@@ -212,7 +225,7 @@ export function slider(label, value, { min = 0, max = 1, oninput, onchange } = {
 
 /** A table; numbers are set to the right. */
 export function table(columns, rows, caption) {
-  const right = columns.map((_, j) => rows.length > 0 && rows.every((row) => row[j] == null || row[j] === "" || !isNaN(String(row[j]).replace(/[%±\s]/g, ""))));
+  const right = columns.map((_, j) => rows.some((row) => row[j]) && rows.every((row) => ["", "–"].includes(row[j] ?? "") || !isNaN(String(row[j]).replace(/[<>%±\s]/g, ""))));
   const cell = (value, j) => h("td", { class: right[j] && "num" }, value instanceof Node ? value : value == null ? "" : String(value));
   return h("div", { class: "table", tabindex: "0", role: "region", "aria-label": caption ?? "Table" }, h("table", {}, caption && h("caption", {}, caption),
     h("thead", {}, h("tr", {}, columns.map((name, j) => h("th", { scope: "col", class: right[j] && "num" }, name)))),
@@ -224,7 +237,7 @@ export const bar = (p, kind) => h("span", { class: `bar ${kind}`, "aria-hidden":
 
 /** The vocabulary, once; `fresh` asks again. */
 export async function vocabulary(fresh) {
-  if (fresh || !app.words) app.words = await api("v1/words");
+  if (fresh || !app.words || app.words.counting) app.words = await api("v1/words");
   return app.words;
 }
 /** An element for `list=`: the words of the vocabulary, when they have come. */

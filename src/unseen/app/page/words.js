@@ -3,6 +3,7 @@ import { api, app, confirm, failed, h, icon, number, plural, problem, toast, voc
 import { showMap } from "./map.js";
 import { quote } from "./search.js";
 
+let draft = null; // an edit that was not saved, kept while other views are looked at
 const TABS = [["", "List"], ["edit", "Edit"], ["map", "Map"]];
 
 export function show(main, address) {
@@ -46,7 +47,7 @@ async function showList(body, summary) {
     list.replaceChildren(...found.map((item) => h("li", {},
       h("div", { class: "word" }, item.parents.length > 0 && h("span", { class: "muted" }, `${item.parents.join(" › ")} › `),
         h("a", { href: `#/search?q=${encodeURIComponent(quote(item.word))}` }, item.word), item.annotated && h("small", { class: "badge-text", title: "Photos annotated with this word were used for training" }, "annotated")),
-      h("div", { class: "hits" }, item.sure == null ? h("span", { class: "muted" }, data.counting ? "counting…" : "not counted") : [
+      h("div", { class: "hits" }, item.sure == null ? h("span", { class: "muted" }, data.counting ? "counting…" : "") : [
         h("span", { class: "bar two", "aria-hidden": "true" }, h("i", { class: "maybe", style: { width: width(item.sure + item.maybe) } }), h("i", { style: { width: width(item.sure) } })),
         h("span", {}, h("b", {}, number(item.sure)), " sure, ", number(item.maybe), " maybe")]),
       h("div", { class: "near muted" }, item.synonyms.length > 0 && h("span", {}, `also: ${item.synonyms.join(", ")}`), item.neighbours.length > 0 && h("span", {}, `near: ${item.neighbours.join(", ")}`)),
@@ -71,17 +72,21 @@ async function showList(body, summary) {
 async function showEditor(body, summary) {
   const data = await vocabulary();
   summary.textContent = data.is_default ? "You edit a copy of the default vocabulary." : "Your own vocabulary.";
-  const text = h("textarea", { id: "vocabulary", spellcheck: false, rows: 24, value: data.text, "aria-describedby": "vocabulary-error", oninput: () => dirty() });
+  const text = h("textarea", { id: "vocabulary", spellcheck: false, rows: 24, value: draft ?? data.text, "aria-describedby": "vocabulary-error", oninput: () => dirty() });
   const message = h("p", { id: "vocabulary-error", class: "error", role: "alert" });
-  const save = h("button", { type: "button", class: "button primary", disabled: true, onclick: () => send("PUT", { text: text.value }) }, "Save");
+  const save = h("button", { type: "button", class: "button primary", disabled: (draft ?? data.text) === data.text, onclick: () => send("PUT", { text: text.value }) }, "Save");
   const reset = h("button", { type: "button", class: "button", disabled: data.is_default, onclick: async () =>
     (await confirm("Back to the default?", "Your list of words is replaced by the default one. Answers about photos are kept.", "Use the default")) && send("DELETE") }, "Reset to default");
-  const dirty = () => (save.disabled = text.value === data.text);
+  const dirty = () => {
+    save.disabled = text.value === data.text;
+    draft = save.disabled ? null : text.value;
+  };
   async function send(method, content) {
     message.textContent = "";
     save.disabled = true;
     try {
       app.words = await api("v1/words", { method, body: content });
+      draft = null;
       toast(`Saved: ${plural(app.words.words.length, "word")}.`);
       location.hash = "#/words";
     } catch (error) {
