@@ -51,7 +51,7 @@ export function show(main, address) {
   const count = h("p", { class: "count", role: "status" });
   const bars = h("svg", { class: "histogram", viewBox: "0 0 100 20", preserveAspectRatio: "none", "aria-hidden": "true" });
   const cut = slider("A photo is likely from this probability", threshold(), { oninput: (value) => (params.set("min", value), replace(), draw()) });
-  const meter = h("div", { class: "meter" }, h("div", { class: "meter-bar" }, bars, cut.node));
+  const meter = h("div", { class: "meter", hidden: true }, h("div", { class: "meter-bar" }, bars, cut.node));
   const notes = h("div", { class: "notes" });
   const before = h("div");
   const grid = new Grid((hit, i) => `#/photo/${hit.id}?${new URLSearchParams([...params, ["i", i]])}`);
