@@ -2,9 +2,9 @@
 
     python -m benchmarks.serve [--requests 10000] [--clients 32] [--words 20]
 
-The server is a process of its own; each request sends one JPEG file and some words. The bare call decodes the same
-files, runs the backbone in threads and scores them, without HTTP. Then more photos than the queue holds are sent at
-once, which must be answered with 200 or 429, and the server is ended by SIGTERM during requests.
+The server is a process of its own; each request sends one JPEG file and some words. The bare call decodes the
+same files, runs the backbone in threads and scores them, without HTTP. Then more photos than the queue holds are
+sent at once, which must be answered with 200 or 429, and the server is ended by SIGTERM during requests.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def main() -> None:
         asked = ",".join(words)
         rows, before = [], bare(photos, words, max(50, args.requests // 20))
         asyncio.run(load(address, photos, asked, 64, args.clients))
-        for part in range(4):
+        for _ in range(4):
             start = time.perf_counter()
             found = asyncio.run(load(address, photos, asked, args.requests // 4, args.clients))
             rate, seconds = len(found) / (time.perf_counter() - start), [second for _, second in found]
