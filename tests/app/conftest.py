@@ -1,18 +1,20 @@
 """A small library of painted photos behind the app, as a client in the same process."""
 
 import json
+import threading
+import time
 from contextlib import contextmanager
 
 import pytest
 from tests.photos.world import calibrated, paint
 
+from unseen.photos.library import PhotoLibrary
+
 for package in ("fastapi", "prometheus_client", "multipart", "httpx", "PIL", "onnxruntime", "onnx"):
     pytest.importorskip(package)
-
-from starlette.testclient import TestClient
-
-from unseen.app.server import create_app
-from unseen.photos.library import PhotoLibrary
+uvicorn = pytest.importorskip("uvicorn")
+TestClient = pytest.importorskip("starlette.testclient").TestClient
+create_app = pytest.importorskip("unseen.app.server").create_app
 
 LOCAL = "http://127.0.0.1"
 
@@ -50,6 +52,22 @@ def alone():
     """Client of an app without a library."""
     with client_of(model=calibrated()) as client:
         yield client
+
+
+@contextmanager
+def server_of(*arguments, **options):
+    """Address of an app that listens in another thread."""
+    config = uvicorn.Config(create_app(*arguments, **options), port=0, log_level="warning")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(30.0)
 
 
 def error_of(response, status):

@@ -111,7 +111,9 @@ def test_answers_of_many_clients_equal_single_ones(alone, tmp_path):
     paths = [paint(tmp_path / f"{i}.jpg", [colours[i % 4]], i) for i in range(24)]
     single = [alone.post("/v1/tag", **form(path, words="red,blue,warm")).json()["photos"] for path in paths]
     with ThreadPoolExecutor(8) as pool:
-        many = list(pool.map(lambda path: alone.post("/v1/tag", **form(path, words="red,blue,warm")).json(), paths))
+        many = list(
+            pool.map(lambda path: alone.post("/v1/tag", **form(path, words="red,blue,warm")).json(), paths)
+        )
     for one, other in zip(single, many, strict=True):
         assert [tag["name"] for tag in one[0]["tags"]] == [tag["name"] for tag in other["photos"][0]["tags"]]
         values = [[tag["p"] for tag in photo["tags"]] for photo in (one[0], other["photos"][0])]
@@ -155,7 +157,9 @@ def test_answers_are_kept_taken_back_and_learned(client, library):
     assert first(client, "red")["id"] == hit["id"]
     assert first(client, "red")["p"] == 1.0
     assert {"name": "red", "p": 1.0}.items() <= client.get(f"/v1/photos/{hit['id']}").json()["tags"][0].items()
-    assert client.post("/v1/explain", json={"id": hit["id"], "word": "red"}).json()["examples"][0]["id"] == hit["id"]
+    assert (
+        client.post("/v1/explain", json={"id": hit["id"], "word": "red"}).json()["examples"][0]["id"] == hit["id"]
+    )
     assert client.post("/v1/corrections/undo").json() == {"undone": 1, "corrections": 0}
     assert first(client, "red")["id"] != hit["id"]
     assert error_of(client.post("/v1/learn"), 422) == "nothing_to_learn"

@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 import time
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +28,7 @@ from unseen.labels.names import Vocabulary, label_key
 from unseen.photos.keywords import Keyword
 from unseen.photos.library import Photo, PhotoLibrary
 from unseen.photos.query import Best, Expression, Likeness, all_rows, answered
-from unseen.photos.storage import decode_rows
+from unseen.photos.storage import Snapshot, decode_rows
 from unseen.photos.tagger import PhotoTagger, Query
 from unseen.validation import Matrix
 
@@ -371,28 +372,27 @@ class Engine:
         return self.rankings.find(key, lambda: self._rank(words, like, since, until))
 
     def _rank(self, words: tuple[tuple[str, ...], ...], like: str | None, since: Any, until: Any) -> Ranking:
-        library, notes = self._library(), list[str]()
-        expression = None
-        if like is not None:
-            expression = Expression(Likeness(self.columns(like)[1]))
-        elif any(words):
-            import warnings
-
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", UserWarning)
+        with warnings.catch_warnings(record=True) as caught:  # doubts about words, photos without a date
+            warnings.simplefilter("always", UserWarning)
+            expression = None
+            if like is not None:
+                expression = Expression(Likeness(self.columns(like)[1]))
+            elif any(words):
                 expression = Expression.of_words(self.model, *words)
-            notes = [str(warning.message) for warning in caught]
-        with library.snapshot() as now:
-            condition, values = now.condition(since, until, None)
-            wanted = now.rows(condition, values)
-            if expression is None:
-                asked = "SELECT row FROM images ORDER BY taken IS NULL, taken DESC, row"
-                rows = np.array(now.db.execute(asked).fetchall(), dtype=np.intp).ravel()
-                return Ranking(Best(rows[wanted[rows]], np.zeros(len(rows)), None), False, ())
-            answers = [answer for answer in now.answers(expression.keys) if wanted[answer[0]]]
-            best = all_rows(expression, now.features, now.classes, wanted, N_EXACT)
-            best = answered(expression, best, now.features, now.classes, answers)
-            return Ranking(best, True, tuple(notes))
+            with self._library().snapshot() as now:
+                best = self._best(expression, now, *now.condition(since, until, None))
+        return Ranking(best, expression is not None, tuple(str(warning.message) for warning in caught))
+
+    def _best(self, expression: Expression | None, now: Snapshot, condition: str, values: list[Any]) -> Best:
+        wanted = now.rows(condition, values)
+        if expression is None:
+            asked = "SELECT row FROM images ORDER BY taken IS NULL, taken DESC, row"
+            rows = np.array(now.db.execute(asked).fetchall(), dtype=np.intp).ravel()
+            rows = rows[wanted[rows]]
+            return Best(rows, np.zeros(len(rows)), None)
+        answers = [answer for answer in now.answers(expression.keys) if wanted[answer[0]]]
+        best = all_rows(expression, now.features, now.classes, wanted, N_EXACT)
+        return answered(expression, best, now.features, now.classes, answers)
 
     def page(
         self, ranking: Ranking, offset: int, limit: int

@@ -166,7 +166,7 @@ def create_app(
     reports : sequence of paths
         Folders made by ``unseen reproduce`` to show.
     hosts : sequence of str
-        Names under which it may be asked, beside 127.0.0.1, localhost and ::1.
+        Names under which it may be asked, beside 127.0.0.1, localhost and ::1; with a token, "*" for any.
     token : str, optional
         Secret that every request has to carry: ``Authorization: Bearer TOKEN``, or ``/?token=TOKEN`` once in a
         browser.
@@ -276,6 +276,9 @@ def _add_error_handlers(app: FastAPI) -> None:
         Problem: lambda request, error: _failed(error.status, error.code, error.message, error.headers),
         TooSlow: lambda request, error: _failed(408, "too_slow", "A photo took too long to decode."),
         ValueError: lambda request, error: _failed(422, "invalid", " ".join(str(error).split())),
+        Exception: lambda request, error: _failed(
+            500, "internal", "Something went wrong here: see the server's log."
+        ),
         OSError: lambda request, error: _failed(503, "storage", " ".join(str(error).split())),
     }
     for kind, handler in handlers.items():

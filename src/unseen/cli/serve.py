@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 import webbrowser
@@ -39,7 +38,7 @@ def serve(
         opened = PhotoLibrary.open(place) if library is not None or (place / DATABASE).is_file() else None
         if host not in _LOCAL and token is None:
             token = secrets.token_urlsafe(24)
-        hosts = [host, *name, *([os.uname().nodename] if host not in _LOCAL else [])]
+        hosts = [*name, "*"] if host in ("0.0.0.0", "::") else [host, *name]  # with a token any name will do
         app = server.create_app(opened, model, reports=reports, hosts=hosts, token=token)
 
         def show(url: str) -> None:
