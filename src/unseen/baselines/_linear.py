@@ -1,4 +1,4 @@
-"""Shared by the baselines: a calibrated threshold, scaled images, ridge and logistic regression, similarities."""
+"""Shared by the baselines: a calibrated threshold, scaled images, ridge and logistic regression."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
+from unseen.base import TrainingProblem, ZeroShotTagger
 from unseen.solvers.rows import read_chunks
 from unseen.validation import Matrix
 
@@ -193,17 +193,6 @@ def logistic_regression(X: Any, T: Targets, C: float, *, normalize: bool) -> tup
     V = solved.x.reshape(shape)
     weights[:, learnable], bias[learnable] = to_weights(V[:-1]), of_bias * V[-1]
     return weights, bias
-
-
-def similarity_shares(M: Matrix, N: Matrix, temperature: float) -> Matrix:
-    """``exp(cos(m, n) / temperature)`` for each row m of M and n of N, divided by the sum of the row."""
-    return np.asarray(softmax(unit_rows(M) @ unit_rows(N).T / temperature, axis=1))
-
-
-def with_known_rows(rows: Matrix, M: Matrix, known: Matrix, known_rows: Matrix) -> Matrix:
-    """``rows`` (one per label M), replaced for labels among ``known`` by the rows they have there."""
-    places = seen_places(M, known)
-    return np.where((places >= 0)[:, None], known_rows[places], rows)
 
 
 def even_steps(order: NDArray[np.intp], most: int) -> NDArray[np.intp]:

@@ -32,8 +32,6 @@ class DMP(ScoredTagger):
     Differences from the paper: a ridge regression replaces the deep regression, and nothing is adapted to the test
     images. A label that is unknown for an image enters its mean with the label's frequency as its weight.
 
-    `explain`: ``v(x) = sum_k e_k(x) m_k`` is in the span of the seen labels; k adds ``e_k(x) <m_k, m_c> / |m_c|``.
-
     Parameters
     ----------
     alpha : float, default=1.0
