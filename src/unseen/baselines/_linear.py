@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from unseen.base import TrainingProblem, ZeroShotTagger
 from unseen.solvers.rows import read_chunks
-from unseen.validation import Matrix
+from unseen.validation import Matrix, check_count
 
 Targets = NDArray[np.int8]
 
@@ -94,6 +94,19 @@ def scaled_chunks(X: Any, *, normalize: bool) -> Iterator[tuple[slice, Matrix]]:
 def scaled(X: Any, *, normalize: bool) -> Matrix:
     """All rows of X as `scaled_chunks` yields them."""
     return np.vstack([chunk for _, chunk in scaled_chunks(X, normalize=normalize)])
+
+
+def split_columns(X: Any, n_first: int) -> tuple[Any, Any]:
+    """The first columns of X, and the others."""
+    parts = X[:, :n_first], X[:, n_first:]
+    return parts if sp.issparse(X) else (np.ascontiguousarray(parts[0]), np.ascontiguousarray(parts[1]))
+
+
+def check_first_columns(value: Any, name: str, n_columns: int) -> int:
+    """``value`` as a number of first columns that leaves others."""
+    if check_count(value, name) >= n_columns:
+        raise ValueError(f"{name}: {value} of the {n_columns} columns of X leave none for the second part.")
+    return int(value)
 
 
 def project(X: Any, weights: Matrix, *, normalize: bool) -> Matrix:

@@ -16,7 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
 from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
-from unseen.baselines._linear import gather, known_images, logistic_regression, project
+from unseen.baselines import _linear as linear
+from unseen.baselines._linear import known_images, logistic_regression, project, split_columns
 from unseen.explanation import Kind
 from unseen.taep import TAEP
 from unseen.validation import Matrix, check_count, check_number
@@ -46,8 +47,7 @@ class Stacked(ZeroShotTagger):
     entry counts by ``1 / sqrt(1 + n)`` if its label has n positive images: otherwise a label such as person, on
     half of the images, would decide alone. Without label vectors, or with a single seen label, d0 = a0 = 1 and
     the others are 0. The threshold of an image is that of an unseen label, ``a0 F(x, 0) - a2``, less half of the
-    mean of F(., 0) where s' is. `explain`: an unseen label has ``a0`` times the parts of TAEP, a seen one a single
-    part, its classifier and the rest; both have those of the evidence times a1 or d1.
+    mean of F(., 0) where s' is.
 
     Parameters
     ----------
@@ -118,18 +118,13 @@ class Stacked(ZeroShotTagger):
             return
         if not isinstance(self.evidence, ZeroShotTagger):
             raise ValueError(f"evidence: {self.evidence!r} was given. Pass a tagger, such as BackboneKnowledge.")
-        self.n_features_ = check_count(self.n_features, "n_features")
-        if self.n_features_ >= self.n_features_in_:
-            raise ValueError(
-                f"n_features: {self.n_features_} of the {self.n_features_in_} columns of X leave none for the "
-                f"evidence. Pass how many are features."
-            )
+        self.n_features_ = linear.check_first_columns(self.n_features, "n_features", self.n_features_in_)
 
     def _fit(self, problem: TrainingProblem) -> None:
         n_splits = check_count(self.n_splits, "n_splits", low=2)
         check_number(self.C, "C", strict=True)
         X, T = known_images(problem.X, problem.T)
-        features, others = self._columns(X)
+        features, others = split_columns(X, self.n_features_)
         problem = problem._replace(X=features, T=T)
         self.evidence_ = None
         if self.evidence is not None:
@@ -142,11 +137,6 @@ class Stacked(ZeroShotTagger):
         self.seen_odds_ = self.unseen_odds_ = np.array([1.0, 0.0, 0.0])
         if self.has_vectors_:
             self._calibrate(problem, inputs, others, list(folds_of(problem._replace(X=X), n_splits)))
-
-    def _columns(self, X: Any) -> tuple[Any, Any]:
-        """Features, and the columns of the evidence."""
-        parts = X[:, : self.n_features_], X[:, self.n_features_ :]
-        return parts if sp.issparse(X) else tuple(map(np.ascontiguousarray, parts))  # type: ignore[return-value]
 
     def _inputs(self, features: Any, others: Any) -> Any:
         """Columns of the classifiers: features, of unit length, and those that the evidence adds."""
@@ -207,7 +197,7 @@ class Stacked(ZeroShotTagger):
         return self.evidence_._margin_scores(X, self.evidence_._embed(M, "labels"))
 
     def _margin_scores(self, X: Any, M: Matrix) -> Matrix:
-        features, others = self._columns(X)
+        features, others = split_columns(X, self.n_features_)
         places = seen_places(M, self.label_vectors_[: self.n_seen_])
         known, scores = places >= 0, np.empty((X.shape[0], len(M)))
         if known.any():
@@ -227,17 +217,16 @@ class Stacked(ZeroShotTagger):
         part.label_names_ = tuple(self.label_names_[k] for k in labels)
         part.label_vectors_, part.n_seen_, part.classes_ = self.label_vectors_[labels], len(labels), labels
         X, T = known_images(X, T[:, labels])
-        features, others = self._columns(X)
+        features, others = split_columns(X, self.n_features_)
         inputs = self._inputs(features, others)
         part.weights_, part.bias_ = logistic_regression(inputs, T, self.C, normalize=False)
         M = self._embed(part.label_vectors_, "seen")
-        part.transfer_ = (
-            self._fit_taep(TrainingProblem(features, T, M, M[:0], None)) if self.has_vectors_ else None
-        )
+        own = TrainingProblem(features, T, M, M[:0], None)
+        part.transfer_ = self._fit_taep(own) if self.has_vectors_ else None
         return part
 
     def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
-        features, others = self._columns(X)
+        features, others = split_columns(X, self.n_features_)
         clues: list[Matrix] = []
         of_labels: list[Matrix] = []
         if self.evidence_ is not None:
@@ -249,11 +238,11 @@ class Stacked(ZeroShotTagger):
     def _thresholds(self, X: Any) -> Matrix:
         if self.transfer_ is None:
             return np.zeros(X.shape[0])
-        thresholds = self._less_mean(self.transfer_._thresholds, self._columns(X)[0])
+        thresholds = self._less_mean(self.transfer_._thresholds, split_columns(X, self.n_features_)[0])
         return np.asarray(self.unseen_odds_[0] * thresholds - self.unseen_odds_[2])
 
     def _part_table(self, X: Any, M: Matrix, rows: Any, columns: Any) -> tuple[list[tuple[Kind, str]], Matrix]:
-        features, others = self._columns(X)
+        features, others = split_columns(X, self.n_features_)
         places = seen_places(M, self.label_vectors_[: self.n_seen_])[columns]
         known, values = np.flatnonzero(places >= 0), np.zeros((len(places), self.n_seen_))
         keys: list[tuple[Kind, str]] = []
@@ -272,7 +261,7 @@ class Stacked(ZeroShotTagger):
 
 def mean_image(X: Any) -> Matrix:
     """Mean of the rows of X, each scaled to unit length."""
-    return gather(X, np.full((X.shape[0], 1), 1.0 / X.shape[0]), normalize=True)[:, 0]
+    return linear.gather(X, np.full((X.shape[0], 1), 1.0 / X.shape[0]), normalize=True)[:, 0]
 
 
 def _annotations(T: Any) -> Matrix:
