@@ -86,7 +86,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     _needs_positive = True  # at least one entry of Y must be
 
     def fit(self, X: Any, Y: Any, seen: Any = None, unseen: Any = None, relations: Any = None) -> Self:
-        """Learn from annotated images.
+        """Learn from annotated images; a fit that fails or is interrupted leaves the earlier one unchanged.
 
         Parameters
         ----------
@@ -105,11 +105,6 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         relations : array-like of shape (n_seen + n_unseen, n_seen + n_unseen), optional
             Symmetric, non-negative similarities between labels, seen ones first. With names (a data frame, or
             the result of `unseen.relate`) they may be in any order.
-
-        Returns
-        -------
-        self
-            A fit that fails or is interrupted leaves the earlier fit unchanged.
         """
         return self._fit_or_restore(X, Y, seen, unseen, relations)
 
@@ -136,16 +131,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         return scores.ravel() if is_binary and _are_seen(labels) else scores
 
     def threshold(self, X: Any) -> Matrix:
-        """Score ``F(x, 0)`` that a label must exceed on each image; `decision_function` subtracts it.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_images, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_images,)
-        """
+        """Score ``F(x, 0)`` that a label must exceed on each image; `decision_function` subtracts it."""
         check_is_fitted(self)
         if is_dask(X):
             return self._by_partition("threshold", X)  # type: ignore[no-any-return]
@@ -156,8 +142,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_images, n_features)
-        labels : labels, default="seen"
+        X, labels
             As in `decision_function`.
         top : int, optional
             Predict exactly this many labels per image (or all there are); ties go to the earlier one.
@@ -184,18 +169,9 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     def predict_proba(self, X: Any, labels: Any = "seen") -> Matrix:
         """Probability that each image shows each label, for any label, annotated or not.
 
-        Only after `unseen.calibrate`, which explains how it is learned. A label's probabilities do not depend on
-        the other labels requested, and do not sum to one over labels: an image shows several, or none.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_images, n_features)
-        labels : labels, default="seen"
-            As in `decision_function`.
-
-        Returns
-        -------
-        ndarray of shape (n_images, n_labels)
+        Only after `unseen.calibrate`, which explains how it is learned. Images, labels and the shape of the result
+        are as in `decision_function`. A label's probabilities do not depend on the other labels requested, and do
+        not sum to one over labels: an image shows several, or none.
         """
         if is_dask(X):
             return self._by_partition("predict_proba", X, labels=labels)  # type: ignore[no-any-return]
@@ -204,21 +180,15 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         return np.asarray(scorer(self._check_images(X))[1])
 
     def tag(self, X: Any, labels: Any = "all", top: int = 5) -> list[list[Tag]]:
-        """Best labels of each image, by name.
+        """Best labels of each image, by name: triples (name, score, p), by p if the model is calibrated.
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_images, n_features)
-        labels : labels, default="all"
-            As in `decision_function`; "all" are the labels known from `fit`, seen and unseen.
+        X, labels
+            As in `decision_function`; "all" are the labels known from `fit`, seen and unseen. For a Dask array or
+            data frame X, the result is a Dask bag with one item per image.
         top : int, default=5
             How many labels per image, the best first.
-
-        Returns
-        -------
-        list of list of Tag
-            Triples (name, score, p), by p if the model is calibrated, else by score. For a Dask array or data
-            frame X, a Dask bag with one item per image.
         """
         top = check_count(top, "top")
         if is_dask(X):
@@ -229,21 +199,16 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         return best_tags(names, *score(self._check_images(X)), top)
 
     def similar_labels(self, label: Any, labels: Any = "all", top: int = 5) -> list[Tag]:
-        """Labels nearest to a label in the space where this model compares them.
+        """Labels nearest to a label in the space where this model compares them, with their cosines as scores.
 
         Parameters
         ----------
         label : str or array-like of shape (n_dims,)
             A name known from `fit`, or a vector.
         labels : labels, default="all"
-            Candidates, as in `decision_function`.
+            Candidates, as in `decision_function`, among which the label itself is left out.
         top : int, default=5
-            How many.
-
-        Returns
-        -------
-        list of Tag
-            Pairs (name, cosine similarity), most similar first, excluding the label itself.
+            How many, the most similar first.
         """
         check_is_fitted(self)
         top = check_count(top, "top")
@@ -271,12 +236,8 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     def score(self, X: Any, y: Any) -> float:
         """Mean image average precision (MiAP) of the seen labels; accuracy after a fit on a vector of classes.
 
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_images, n_features)
-        y : array-like of shape (n_images, n_seen), lists of tags, or vector of classes
-            As in `fit`. Unknown entries are ignored, images without a known positive are left out, and tied labels
-            take the worst of their ranks.
+        Images and annotations are as in `fit`. Unknown entries are ignored, images without a known positive are
+        left out, and tied labels take the worst of their ranks.
         """
         check_is_fitted(self)
         if self.single_label_:
@@ -293,25 +254,13 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         return float(np.mean(precisions))
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to a safetensors file (atomically).
-
-        Parameters
-        ----------
-        path : str or Path
-            Output file; an existing file is replaced.
-        """
+        """Write the fitted model to a safetensors file, atomically; an existing file is replaced."""
         check_is_fitted(self)
         model_file.save(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a model of this class, or of a subclass, that `save` wrote; nothing in the file is executed.
-
-        Parameters
-        ----------
-        path : str or Path
-            A model file.
-        """
+        """Read a model of this class, or of a subclass, that `save` wrote; nothing in the file is executed."""
         return model_file.load(path, cls)
 
     @abstractmethod

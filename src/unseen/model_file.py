@@ -62,10 +62,6 @@ def load(path: str | Path, expected_class: type[Model]) -> Model:
         A model file.
     expected_class : type
         The class of the model, or a base class of it. A file cannot contain code: its class must be known here.
-
-    Returns
-    -------
-    ZeroShotTagger
     """
     path = Path(path)
     header = _read_header(path)

@@ -87,10 +87,6 @@ class Combination(ScoredTagger):
         X_train : array-like of shape (n_train, at least n_first), optional
             The features given to `fit`; the columns of ``first`` are used, and the parts of a `TAEP` are then
             training images.
-
-        Returns
-        -------
-        Explanation
         """
         X, name, M = self._question(x, label)
         return self._explanation(X, name, M, self._parts(X, M, X_train=X_train))

@@ -94,30 +94,21 @@ def class_holdout_search(
     No information about unseen labels is passed, so none can leak into the choice.
 
     The default, the estimator's own parameters, is evaluated too if the grid does not contain it. It is chosen
-    unless the best setting beats it by more than one standard error of their difference. As both are scored on the
-    same folds, the difference is paired; as the two folds of a halving complement each other, their mean counts as
-    one value (with ``n_splits=1`` the two folds count). Halvings are treated as independent: they draw from the
-    same labels and images, so the standard error does not cover a change of the data set.
-
-    ``GridSearchCV`` is no substitute: its splitter chooses rows and cannot hide labels, so that it measures how
-    well *annotated* labels are recognised on new images.
+    unless the best setting beats it by more than one standard error of their difference, paired by halving (by
+    fold if there is only one). The halvings draw from the same labels and images, so the standard error does not
+    cover a change of the data set. ``GridSearchCV`` is no substitute: it cannot hide labels.
 
     Parameters
     ----------
     estimator : ZeroShotTagger or Pipeline
-        Model to tune; left unchanged. The last step of a pipeline is the tagger; other steps are fitted on the
-        training images of each fold.
+        Model to tune; left unchanged. The last step of a pipeline is the tagger.
     grid : mapping of str to sequence, or a sequence of them
-        Values to try for each parameter, in all combinations; named as in ``set_params``, such as ``beta`` or, for
-        a pipeline whose last step is called ``taep``, ``taep__beta``.
+        Values to try for each parameter, in all combinations; named as in ``set_params``.
     X : array-like, data frame or sparse matrix of shape (n_images, n_features)
         Training features.
-    Y : array-like of shape (n_images, n_seen)
-        Annotations of the seen labels; NaN = unknown. At least three labels must have a positive image.
-    seen : labels
-        The seen labels with their vectors, as in `ZeroShotTagger.fit`.
-    relations : array-like of shape (n_seen, n_seen), optional
-        Relations between the seen labels.
+    Y, seen, relations
+        Annotations, vectors and relations of the seen labels alone, as in `ZeroShotTagger.fit`. At least three
+        labels must have a positive image.
     scoring : {"miap", "map", "micro_f1"} or callable(Y_true, scores) -> float, default="miap"
         What to maximise; "micro_f1" uses the 3 best labels of each image.
     n_splits : int, default=6
@@ -131,10 +122,7 @@ def class_holdout_search(
     progress : callable(done, total), optional
         Called after each fit.
 
-    Returns
-    -------
-    SearchResult
-        ``estimator.set_params(**result.chosen.params)`` applies the choice.
+    ``estimator.set_params(**result.chosen.params)`` applies the choice.
     """
     tagger = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if not isinstance(tagger, ZeroShotTagger):
@@ -199,8 +187,7 @@ def class_holdout(Y_seen: ArrayLike, *, n_splits: int = 2, random_state: Any = N
     """Yield folds (A, I; B, J): fit the seen labels A on images I, score the other seen labels B on images J.
 
     Each of ``n_splits`` random halvings of the labels and of the images gives two folds, (A, I; B, J) and
-    (B, J; A, I). I are the images of one half with a positive in A, J those of the other half with one in B;
-    neither is empty. ``Y_seen`` has one column per seen label: 1 present, 0 absent, NaN unknown.
+    (B, J; A, I). I are the images of one half with a positive in A, J those of the other half with one in B.
     """
     relevant, generator = check_targets(Y_seen, "Y_seen")[0], check_random_state(random_state)
     for _ in range(check_count(n_splits, "n_splits")):

@@ -172,10 +172,6 @@ def read_data(
         CSV matrices. Without path lengths, those of the package's WordNet.
     seed : int, default=0
         Seed for the training half when the annotations have no split.
-
-    Returns
-    -------
-    ExperimentData
     """
     where = Path(where)
     if not where.exists():

@@ -77,10 +77,6 @@ def reproduce(
         The command line, for the record.
     stage, step : callable, optional
         Progress callbacks: ``stage(title)`` and ``step(done, total)``.
-
-    Returns
-    -------
-    Reproduction
     """
     plots.require_matplotlib()
     start, folder = time.perf_counter(), Path(folder)

@@ -157,10 +157,6 @@ def run_experiment(
         Halvings and images of the search.
     **options
         ``store``, ``n_jobs`` and ``progress`` of `run_cells`.
-
-    Returns
-    -------
-    Experiment
     """
     plan = plan or SearchPlan()
     for name, split in splits.items():

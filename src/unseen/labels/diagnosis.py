@@ -70,10 +70,6 @@ def diagnose(
         Subtract the mean of all the vectors first, as `TAEP` does by default; see `comparable`.
     top : int, default=3
         Neighbours to list.
-
-    Returns
-    -------
-    Diagnosis
     """
     check_count(top, "top")
     seen, unseen = (x if isinstance(x, LabelSpace) else LabelSpace(x, vectors) for x in (seen, unseen))

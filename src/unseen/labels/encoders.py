@@ -233,10 +233,6 @@ def open_encoder(source: str | Path | TextEncoder = "use") -> TextEncoder:
         - An .onnx file or a folder with one: see `OnnxEncoder`.
         - Any of these with a prompt after a colon: ``"use:a picture of a {}"``, see `PromptedEncoder`.
         - An encoder, which is returned unchanged.
-
-    Returns
-    -------
-    TextEncoder
     """
     if isinstance(source, TextEncoder):
         return source

@@ -48,10 +48,6 @@ def relate(
     senses : mapping of str to str, optional
         WordNet senses of some labels: see `unseen.labels.wordnet.path_lengths`.
 
-    Returns
-    -------
-    Relations
-
     Examples
     --------
     >>> relate(["dog", "cat", "car"], "wordnet").matrix.round(2)

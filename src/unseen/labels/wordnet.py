@@ -66,10 +66,6 @@ def path_lengths(
         The WordNet to use, see `open_wordnet`. By default, labels that are all of VOC-20 or COCO-80 are looked up
         in a table that ships with this package: nothing needs to be installed.
 
-    Returns
-    -------
-    PathLengths
-
     Examples
     --------
     >>> paths = path_lengths(["dog", "sofa", "diningtable"])
