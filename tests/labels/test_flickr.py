@@ -42,14 +42,17 @@ def flickr(monkeypatch, tmp_path):
     return session
 
 
-def test_labels_and_pairs_are_counted_once(flickr):
+def test_labels_and_pairs_are_counted_once(flickr, monkeypatch):
     hits = flickr_hit_counts(LABELS)
     np.testing.assert_array_equal(hits, COUNTS)
     assert list(hits.index) == list(hits.columns) == LABELS
     np.testing.assert_array_equal(flickr_hit_counts(["SOFA", "dog"]), [[30, 9], [9, 50]])
     assert flickr.asked == [*LABELS, *(tags for tags in PHOTOS if "," in tags)]
     np.testing.assert_array_equal(flickr_hit_counts(["dog", "zzz", "sofa"]).loc["zzz"], [0, 0, 0])
-    assert len(flickr.asked) == 7  # what never occurs does not occur together either
+    monkeypatch.setitem(PHOTOS, "dog,zoo", 70)  # an estimate
+    monkeypatch.setitem(PHOTOS, "zoo", 60)
+    np.testing.assert_array_equal(flickr_hit_counts(["dog", "zoo"]), [[50, 50], [50, 60]])
+    assert len(flickr.asked) == 9  # what never occurs does not occur together either
 
 
 def test_a_run_that_died_halfway_goes_on_where_it_stopped(flickr):

@@ -27,10 +27,6 @@ from unseen.validation import Matrix, check_names, listed
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["count_tag_sets", "named_counts", "read_hit_counts", "repair_counts"]
-
-REPAIRS = ("symmetrise", "fill", "clip")  # in the order in which they are applied
-
 
 def named_counts(counts: Matrix, labels: Iterable[str]) -> pd.DataFrame:
     """Counts as a data frame with the labels on both axes."""
@@ -58,27 +54,6 @@ def read_hit_counts(path: str | Path, labels: Iterable[str] | None = None) -> pd
         ) from None
     chosen = list(names if labels is None else check_names(labels, "labels"))
     return pd.DataFrame(values, index=rows, columns=names).reindex(index=chosen, columns=chosen)
-
-
-def repair_counts(counts: pd.DataFrame, repair: str | Iterable[str]) -> pd.DataFrame:
-    """Counts with the chosen repairs, made in this order.
-
-    ``"symmetrise"``: the mean of a pair's two counts, or the one that is known. ``"fill"``: 0 for unknown
-    counts. ``"clip"``: a pair occurs at most as often as either of its labels.
-    """
-    chosen = {repair} if isinstance(repair, str) else set(repair)
-    if not chosen <= set(REPAIRS):
-        raise ValueError(f"repair: {repair!r} was given. Choose from {listed(REPAIRS)}.")
-    values = counts.to_numpy(np.float64)
-    if "symmetrise" in chosen:
-        values = np.where(np.isnan(values), values.T, values)
-        values = 0.5 * (values + values.T)
-    if "fill" in chosen:
-        values = np.where(np.isnan(values), 0.0, values)
-    if "clip" in chosen:
-        single = np.diag(values)
-        values = np.where(np.isnan(values), values, np.fmin(values, np.fmin.outer(single, single)))
-    return named_counts(values, counts.index)
 
 
 def count_tag_sets(

@@ -20,8 +20,6 @@ from unseen.validation import check_names
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FlickrError", "flickr_hit_counts"]
-
 URL = "https://api.flickr.com/services/rest/"
 SECONDS_APART = 1.0  # Flickr allows a key 3,600 requests per hour
 SECONDS_BEFORE_RETRY = 1.0  # doubled for each of five retries
@@ -38,8 +36,7 @@ def flickr_hit_counts(
     """Count the photos of Flickr that carry each label and each pair of labels as tags.
 
     One request is made per label and per pair of labels that occur at all: 210 for 20 labels, 3240
-    for 80. Every answer is written to a cache at once, so a run stopped by a network failure or
-    Ctrl-C continues where it stopped, and no request is ever repeated.
+    for 80. Every answer is written to a cache at once, so an interrupted run continues where it stopped.
 
     Parameters
     ----------
@@ -49,25 +46,15 @@ def flickr_hit_counts(
         A key of the Flickr API; by default the environment variable FLICKR_API_KEY. It is never stored.
     cache : str or Path, optional
         JSON file of the answers; by default ``flickr/answers.json`` in the cache directory of this package.
-
-    Returns
-    -------
-    DataFrame of shape (n_labels, n_labels)
-        As returned by Flickr. Its totals are estimates: a pair may have more hits than one of its labels, which
-        ``unseen.labels.cooccurrence.repair_counts(counts, "clip")`` repairs.
     """
     names = check_names(labels, "labels")
     key = (api_key or os.environ.get("FLICKR_API_KEY", "")).strip()
     if not key:
-        raise ValueError(
-            "api_key: no key was given. Get one at flickr.com/services/apps/create; set FLICKR_API_KEY."
-        )
+        raise ValueError("api_key: none was given. Set FLICKR_API_KEY to one of flickr.com/services/apps/create.")
     tags = [" ".join(name.lower().split()) for name in names]
     odd = [tag for tag in tags if "," in tag or '"' in tag or tag.startswith("-") or tags.count(tag) > 1]
     if odd:
-        raise ValueError(
-            f"labels: {odd[0]!r} has a comma, a quote or a leading minus, or occurs twice. Rename it."
-        )
+        raise ValueError(f"labels: {odd[0]!r} has a comma, quote or leading minus, or occurs twice. Rename it.")
     path = Path(cache) if cache is not None else cache_dir("flickr") / "answers.json"
     counts = np.zeros((len(names), len(names)))
     # Labels before pairs: a label without hits has no pairs with hits, so these are not requested.
@@ -84,7 +71,9 @@ def flickr_hit_counts(
                     answers[asked] = _ask(asked, key, session)
                     write_atomically(path, lambda temporary: temporary.write_text(json.dumps(answers)))
                 counts[i, j] = counts[j, i] = answers[asked]
-    return named_counts(counts, names)
+    # Its totals are estimates: a pair may have more hits than one of its labels.
+    single = np.diag(counts)
+    return named_counts(np.minimum(counts, np.minimum.outer(single, single)), names)
 
 
 def _open_session() -> Any:
@@ -116,9 +105,7 @@ def _ask(tags: str, key: str, session: Any) -> int:
     except (KeyError, TypeError, ValueError):
         reason, is_wrong_key = f"HTTP status {response.status_code}, {response.content[:60]!r}", False
     if is_wrong_key:
-        raise ValueError(
-            f"api_key: Flickr rejects the key ({reason}). Check it at flickr.com/services/apps/by/me."
-        )
+        raise ValueError(f"api_key: Flickr rejects it ({reason}). Check it at flickr.com/services/apps/by/me.")
     raise FlickrError(
         f"Flickr does not answer {tags!r} ({reason}). Its answers so far are kept: run the same again to resume."
     )

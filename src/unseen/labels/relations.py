@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,10 +18,7 @@ from unseen.labels.flickr import flickr_hit_counts
 from unseen.labels.wordnet import path_lengths
 from unseen.validation import Matrix, check_names, listed
 
-__all__ = ["PRESETS", "Relations", "from_hit_counts", "from_path_lengths", "relate"]
-
-# The variants of TAEP, by the kind of relations they use.
-PRESETS: Final[dict[str, str | None]] = {"TAEP": None, "TAEP-H": "hierarchy", "TAEP-C": "hit counts"}
+__all__ = ["Relations", "from_hit_counts", "from_path_lengths", "relate"]
 
 
 class Relations(NamedTuple):
@@ -123,7 +120,7 @@ def _from_source(names: tuple[str, ...], source: str, senses: Mapping[str, str] 
     try:
         matrix = from_hit_counts(counts)
     except ValueError as error:
-        raise ValueError(f"sources: {source!r}: {error} See unseen.labels.cooccurrence.repair_counts.") from None
+        raise ValueError(f"sources: {source!r}: {error} Correct them.") from None
     return matrix, f"{source} (no hits: {listed(never)})" if never else source
 
 
