@@ -22,8 +22,6 @@ from unseen.taep import TAEP
 from unseen.templates import Mark, Table, render
 from unseen.validation import Matrix
 
-__all__ = ["Certificate", "DemoResult", "Method", "run_demo"]
-
 PHOTOS = {
     "cat": "Chelsea the cat",
     "coffee": "A cup of coffee",

@@ -21,8 +21,6 @@ from unseen.images.preprocessing import Preprocessing
 from unseen.labels.encoders import import_extra, with_absolute_path
 from unseen.validation import check_count, check_names, listed
 
-__all__ = ["NAMES", "Backbone", "Described", "OnnxBackbone", "open_backbone"]
-
 DEFAULT = "efficientnet-lite0"
 NAMES = (DEFAULT, "vgg19", *PAIRS)
 _USUAL_OUTPUTS = ("image_embeds", "pooler_output", "embedding")  # of image-text models

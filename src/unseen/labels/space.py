@@ -14,8 +14,6 @@ from unseen.labels.names import Resolution
 from unseen.labels.vectors import look_up
 from unseen.validation import Matrix, check_names, check_vectors, find_names, listed, which_vectors
 
-__all__ = ["LabelSpace"]
-
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class LabelSpace:
@@ -27,9 +25,7 @@ class LabelSpace:
         Unique, non-empty names; kept as a tuple.
     vectors : array-like of shape (n_labels, n_dims), str, path or TextEncoder, default="use"
         One finite vector per name, in the same order; copied to a read-only float64 array. Or a source to look the
-        names up in: ``"use"`` for phrases in 16 languages, ``"minilm"`` for phrases in English, ``"glove"`` for
-        words, ``"use:a picture of a {}"`` with a prompt, a file of word vectors, ...; see
-        `unseen.labels.vectors.look_up`.
+        names up in, such as ``"use"`` or ``"glove"``; see `unseen.labels.vectors.look_up`.
     missing : {"error", "mean", "skip"}, default="error"
         What to do with names that are not in a table of words; see `unseen.labels.vectors.look_up`.
 
@@ -142,10 +138,8 @@ class LabelSpace:
         largest = np.abs(self.vectors).max(axis=1, keepdims=True)
         zero = largest[:, 0] == 0
         if zero.any():
-            raise ValueError(
-                f"vectors: {which_vectors(zero, self.names)} is zero and cannot be normalised. "
-                f"Give it a vector or leave the label out."
-            )
+            which = which_vectors(zero, self.names)
+            raise ValueError(f"vectors: {which} is zero and cannot be normalised. Leave the label out.")
         scaled = self.vectors / largest
         unit = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
         return _restore(self.names, unit, self.source, self.resolved)

@@ -33,8 +33,6 @@ from unseen.labels.encoders import (
 from unseen.labels.names import Resolution, as_phrase, candidate_words, resolve_name
 from unseen.validation import Matrix, check_choice, find_names, listed
 
-__all__ = ["LabelVectors", "cached_vectors", "look_up", "vector_sources"]
-
 # Official archives of GloVe: file, SHA-256, dimensions.
 GLOVE_URL = "https://nlp.stanford.edu/data/"
 GLOVE = {
