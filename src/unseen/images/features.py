@@ -96,9 +96,8 @@ def extract_features(
 ) -> FeatureSet:
     """Compute the features of images and store them in a folder.
 
-    When restarted, an interrupted run continues where it stopped, and the result is the same, bit for bit,
-    as without the interruption. In a finished folder only images that are new or have changed are computed; images
-    that `sources` do not name stay, so that a folder can grow by several calls.
+    When restarted, an interrupted run continues where it stopped. In a finished folder only images that are new or
+    have changed are computed; images that `sources` do not name stay, so that a folder can grow by several calls.
 
     Parameters
     ----------
@@ -108,11 +107,10 @@ def extract_features(
         Folder for a numbered folder with ``features.npy``, ``logits.npy`` (if the backbone has classes) and
         ``index.json``, which lists the images.
     backbone : Backbone, str or pathlib.Path, default="efficientnet-lite0"
-        A backbone, or what `unseen.images.backbones.open_backbone` takes. An open backbone should use one
-        thread per call, since `jobs` threads call it.
+        A backbone, or what `unseen.images.backbones.open_backbone` takes.
     batch : int, default=1
-        Images per call of the network. With 1 the features of an image depend only on the image. More pays
-        off for networks with very large last layers, and may change the last bits of a result.
+        Images per call of the network. More pays off for networks with very large last layers, and may change the
+        last bits of a result.
     jobs : int, optional
         Threads; by default one per core.
     strict : bool, default=False
@@ -156,10 +154,7 @@ def extract_features(
 def describe_each(
     paths: Sequence[str], backbone: Backbone, jobs: int | None = None, batch: int = 1
 ) -> Generator[Outcome, None, None]:
-    """Describe images in threads; the results come in the order of the paths.
-
-    Yields the path; its features and logits, one row each, or None if it cannot be read; and the reason why not.
-    """
+    """Describe images in threads, in the order of the paths; those that cannot be read have a reason."""
     batches = (paths[start : start + batch] for start in range(0, len(paths), batch))
     for outcomes in in_threads(partial(_describe, backbone=backbone), batches, jobs):
         for path, outputs, reason, note in outcomes:
@@ -212,10 +207,7 @@ def _describe(
 
 
 class _Version(NamedTuple):
-    """Rows of features in a numbered folder.
-
-    It is finished when all rows are done. While a run extends a folder, the finished version stays.
-    """
+    """Rows of features in a numbered folder; finished when all are done, and kept while a run extends it."""
 
     folder: Path
     content: dict[str, Any]  # backbone; images, as [path, bytes, time of change]; problems, as [path, reason]
@@ -254,10 +246,8 @@ def _begin(
     content = json.loads(text)
     for version in versions:
         if version.mask.any() and version.content["backbone"]["fingerprint"] != backbone.fingerprint:
-            raise ValueError(
-                f"output: {str(folder)!r} was made with the backbone {version.content['backbone']['name']!r}; "
-                f"{backbone.name!r} has other weights or preprocessing. Pass another folder, or delete this one."
-            )
+            other = f"{version.content['backbone']['name']!r}, whose weights or preprocessing are others"
+            raise ValueError(f"output: {str(folder)!r} was made with {other}. Pass another folder.")
         if version.content == content:
             return version
     draft = folder / ".draft"
@@ -348,10 +338,8 @@ def open_features(path: str | Path) -> FeatureSet:
     except _DAMAGE as error:
         # Replaces NumPy's advice to load pickled objects, which can run code.
         reason = "it contains pickled objects, or is not a NumPy file" if "pickle" in str(error) else str(error)
-        raise ValueError(
-            f"path: {str(path)!r} cannot be read as features ({reason}). Pass a folder that unseen features made, "
-            f"or a .npz, .npy or .csv file."
-        ) from error
+        advice = "Pass a folder that unseen features made, or a .npz, .npy or .csv file"
+        raise ValueError(f"path: {str(path)!r} cannot be read as features ({reason}). {advice}.") from error
 
 
 def _open_folder(folder: Path) -> FeatureSet:

@@ -37,8 +37,7 @@ def class_names() -> tuple[str, ...]:
 def class_kinds() -> Kinds:
     """Names of the kinds that classes belong to, besides `class_names`: a tabby is a cat, a feline, an animal.
 
-    They are the lemmas of the classes' synsets and of all synsets above these in WordNet's is-a hierarchy. A class
-    has a name if one of these synsets has it, whatever its sense. All differ even when case is ignored.
+    They are the lemmas of the classes' synsets and of all synsets above these in WordNet's is-a hierarchy.
     """
     import scipy.sparse as sp
 
@@ -78,16 +77,9 @@ def _above(name: str) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def backbone_knowledge(backbone: Backbone, vectors: Any = "use", **parameters: Any) -> BackboneKnowledge:
-    """`BackboneKnowledge` of the classes of a backbone, not fitted yet.
+    """`BackboneKnowledge` of the classes of a backbone, and of their kinds if they are ImageNet's; not fitted yet.
 
-    Parameters
-    ----------
-    backbone : Backbone
-        With named classes; if they are those of ImageNet, their kinds are used too.
-    vectors : str, WordVectors or TextEncoder, default="use"
-        Source of the text vectors, as in `LabelSpace`; use the same one for the labels.
-    **parameters
-        Of `BackboneKnowledge`, such as ``sharpness`` and ``temperature``.
+    ``vectors`` is the source of the text vectors, as in `LabelSpace`; use the same one for the labels.
     """
     from unseen.ensembles.backbone_knowledge import BackboneKnowledge
     from unseen.labels.space import LabelSpace
