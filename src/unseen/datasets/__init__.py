@@ -50,7 +50,5 @@ def _reader(path: Path, year: int | None) -> Callable[..., Annotations]:
             return read_voc
         if is_nuswide(path):
             return read_nuswide
-    raise FileNotFoundError(
-        f"source: {str(path)!r} is not a CSV, TSV or COCO file, a VOC devkit (with ImageSets/Main) or a folder of "
-        f"NUS-WIDE (with ImageList and Groundtruth). Pass one of these."
-    )
+    known = "a CSV, TSV or COCO file, a VOC devkit (with ImageSets/Main) or a folder of NUS-WIDE (with ImageList)"
+    raise FileNotFoundError(f"source: {str(path)!r} is not {known}.")

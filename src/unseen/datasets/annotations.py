@@ -99,10 +99,8 @@ class Annotations:
         rows = match_rows(given, self.images)
         unknown = [given[i] for i in np.flatnonzero(rows < 0)]
         if unknown and missing == "error":
-            raise ValueError(
-                f"paths: {len(unknown)} of {len(given)} images have no annotations: {listed(unknown)}. Name them "
-                f"as the annotations do, such as {self.images[0]!r}, or pass missing='mark' to get -1 for them."
-            )
+            advice = f"Name them as the annotations do, such as {self.images[0]!r}, or pass missing='mark'"
+            raise ValueError(f"paths: {len(unknown)} images have no annotations: {listed(unknown)}. {advice}.")
         return rows
 
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

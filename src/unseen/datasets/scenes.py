@@ -124,24 +124,20 @@ def make_tagged_scenes(
 ) -> TaggedScenes:
     """Simulate tagged images of everyday scenes, with 24 labels, half of them intended as unseen.
 
-    **Everything is simulated**: no real images, word vectors, WordNet paths or search engines are behind these
-    numbers. They have the structure that zero-shot learning needs, with the truth known, and serve examples,
-    tests and first steps; they do not show how well a method works on photographs.
+    **Everything is simulated**, for examples, tests and first steps: it has the structure that zero-shot learning
+    needs, and does not show how well a method works on photographs.
 
     Parameters
     ----------
-    n_train, n_test : int, default=2000, 1000
-        Number of images.
-    n_features : int, default=256
-        Number of features per image.
+    n_train, n_test, n_features : int
+        Numbers of images, and of features per image.
     n_dims : int, default=50
         Dimension of the label vectors, at least 14.
     semantic_gap : float in [0, 1], default=0.1
         How much of the label vectors' meaning is not visual. At 0 a linear projection of the vectors shows
         exactly which labels look alike, at 1 the vectors are uninformative.
     random_state : int or None, default=0
-        Seed; None draws a new one for each call. Under one seed, `semantic_gap` and `n_dims` change the label
-        vectors and nothing else, so that runs at several gaps are compared on the same images.
+        Seed. Under one seed, `semantic_gap` and `n_dims` change the label vectors and nothing else.
 
     Notes
     -----
@@ -149,9 +145,7 @@ def make_tagged_scenes(
     the less similar they look. An image is a scene of `SCENES`, which draws labels that go together. Features are
     ``relu(sum of the labels' prototypes + background of the scene + noise)``, where a prototype is a random linear
     map of the label's semantics. The label vectors hold the semantics, a share `semantic_gap` of whose variance is
-    replaced by independent values, and larger nuisance in directions orthogonal to them: a projection can remove
-    the latter, not the former. The seen labels reveal only in part which directions are nuisance; relations
-    between seen and unseen labels reveal the rest.
+    replaced by independent values, and larger nuisance in orthogonal directions, which a projection can remove.
 
     Examples
     --------

@@ -49,15 +49,14 @@ def read_table(
     Parameters
     ----------
     path : str or path
-        The file.
     form : {"auto", "lists", "pairs", "columns"}, default="auto"
-        The form; "auto" goes by the names of the columns.
+        "auto" goes by the names of the columns.
     separator : str, optional
         Label separator in the cells of the form "lists"; by default whichever of ``;``, ``|`` and ``,`` is used.
     tristate : {"absent", "unknown"}, optional
         Read the form "columns" as 1 present, -1 absent, and 0 as given here: in PASCAL VOC, 0 marks images that
         show a label only in difficult objects.
-    ignore : sequence of str, optional
+    ignore : sequence of str
         Columns to ignore.
     """
     check_choice(form, "form", ("auto", "lists", "pairs", "columns"))
