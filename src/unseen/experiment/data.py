@@ -158,8 +158,7 @@ def read_data(
 
     In the folder: ``NAME_labels.csv``, or the folder is a VOC devkit; ``NAME_BACKBONE.npz``, one or more; and
     optionally ``NAME_*glove*.csv``, ``NAME_hitcounts*.csv`` and ``NAME_wordnet*path_length*.csv``. A number may
-    follow NAME, as in ``coco80_glove.csv``; for VOC2007 and VOC2012, which share their classes, it may also be
-    ``voc20``. Of several label vectors, hit counts or path lengths the first by name is used.
+    follow NAME, as in ``coco80_glove.csv``; for VOC2007 and VOC2012 it may also be ``voc20``.
 
     Parameters
     ----------
@@ -179,9 +178,7 @@ def read_data(
     if where.is_file():
         name, annotations = name or where.stem.removesuffix("_labels"), annotations or where
     elif name is None:
-        raise ValueError(
-            f"--data: {str(where)!r} is a folder. Name the data set: unseen reproduce voc2007 --data ..."
-        )
+        raise ValueError(f"--data: {str(where)!r} is a folder. Name the data set: unseen reproduce voc2007 ...")
     folder = where if where.is_dir() else where.parent
     found = _read_labels(name, annotations or _find_annotations(folder, name))
     notes: list[str] = []
@@ -229,9 +226,7 @@ def _find_annotations(folder: Path, name: str) -> Path:
     if name in ("voc2007", "voc2012") and find_voc(folder, int(name[3:])) is not None:
         return folder
     several = f": it has {listed([path.name for path in found])}" if found else ""
-    raise FileNotFoundError(
-        f"--data: {str(folder)!r} has no '{name}_labels.csv'{several}. Pass annotations with --annotations."
-    )
+    raise FileNotFoundError(f"--data: {str(folder)!r} has no '{name}_labels.csv'{several}. Pass --annotations.")
 
 
 def _find_features(folder: Path, name: str) -> list[Path]:
@@ -241,10 +236,8 @@ def _find_features(folder: Path, name: str) -> list[Path]:
         with suppress(OSError, ValueError), np.load(path) as archive:
             found += [path] if "features" in archive else []
     if not found:
-        raise FileNotFoundError(
-            f"--data: {str(folder)!r} has no '{name}_BACKBONE.npz' with an array 'features'. Pass features with "
-            f"--features."
-        )
+        missing = f"'{name}_BACKBONE.npz' with an array 'features'"
+        raise FileNotFoundError(f"--data: {str(folder)!r} has no {missing}. Pass --features.")
     rank = {backbone: i for i, backbone in enumerate(_PREFERRED)}
     return sorted(found, key=lambda path: rank.get(_backbone(path, name), len(rank)))
 
@@ -265,9 +258,7 @@ def _training_images(annotations: Annotations, seed: int, notes: list[str]) -> N
     parts = [part.strip().lower() for part in annotations.split]
     others = sorted(set(parts) - {"train", "trainval", "val", "test"})
     if others:
-        raise ValueError(
-            f"--annotations: the split of some images is {listed(others)}. Write train, trainval, val or test."
-        )
+        raise ValueError(f"--annotations: some splits are {listed(others)}. Write train, trainval, val or test.")
     training = {"train", "trainval"}
     if {"val", "test"} <= set(parts):
         training.add("val")
@@ -287,10 +278,8 @@ def _read_features(
         found = open_features(path)
         by_order = not found.has_names and set(annotations.images) != set(found.paths)
         if by_order and len(found) != len(annotations):
-            raise ValueError(
-                f"it names no images, and has {len(found):,} rows for {len(annotations):,} of them. Pass a file "
-                f"with 'image_id'."
-            )
+            rows = f"{len(found):,} rows for {len(annotations):,} of them"
+            raise ValueError(f"it names no images, and has {rows}. Pass a file with 'image_id'.")
         rows = np.arange(len(found)) if by_order else _rows_of(annotations, found.paths)
     except (OSError, ValueError) as error:
         raise ValueError(f"--features: {str(path)!r}: {error}") from None
@@ -311,10 +300,8 @@ def _rows_of(annotations: Annotations, paths: Sequence[str]) -> NDArray[np.intp]
     rows[places[places >= 0]] = np.flatnonzero(places >= 0)
     missing = [annotations.images[i] for i in np.flatnonzero(rows < 0)]
     if missing:
-        raise ValueError(
-            f"{len(missing):,} of {len(rows):,} annotated images have no features: {listed(missing)}. These are "
-            f"features of images like {paths[0]!r}; folders must agree where both name them."
-        )
+        what = f"{len(missing):,} of {len(rows):,} annotated images have no features: {listed(missing)}"
+        raise ValueError(f"{what}. These are features of images like {paths[0]!r}; folders must agree.")
     return rows
 
 

@@ -26,10 +26,8 @@ class Method:
 
     ``model`` is an estimator with the parameters of a run without search; or a function of a module (not a lambda)
     that makes one, given the number of feature columns and an unfitted `BackboneKnowledge` of the classes. Grids
-    of ``stages``, as `sklearn.model_selection.ParameterGrid` takes them, are searched one after another; each
-    stage starts from the choice of those before it. On the track "paper" methods learn from annotations of seen
-    labels and label vectors alone; on the track "open" they also use the classes that the backbone was trained on,
-    some of which may be the unseen labels.
+    of ``stages``, as `sklearn.model_selection.ParameterGrid` takes them, are searched one after another. On the
+    track "open" methods also use the classes of the backbone, some of which may be the unseen labels.
     """
 
     name: str
@@ -50,9 +48,13 @@ class Method:
             model: ZeroShotTagger = clone(self.model)
         else:
             model = self.model(n_features, BackboneKnowledge() if knowledge is None else clone(knowledge))
-        seeds = [name for name in model.get_params() if name.rpartition("__")[-1] == "random_state"]
-        model.set_params(**dict.fromkeys(seeds, seed))
+        model.set_params(**dict.fromkeys(seeds_of(model), seed))
         return model
+
+
+def seeds_of(model: ZeroShotTagger) -> list[str]:
+    """Names of the parameters that are seeds."""
+    return [name for name in model.get_params() if name.rpartition("__")[-1] == "random_state"]
 
 
 SIDE_BY_SIDE: Final = "side by side"  # label vectors of several sources, concatenated
@@ -155,10 +157,8 @@ def choose_methods(names: Sequence[str]) -> tuple[Method, ...]:
     known = {method.name.casefold(): method for method in METHODS}
     unknown = [name for name in names if ":" not in name and name.casefold() not in known]
     if unknown:
-        raise ValueError(
-            f"--methods: there is no {unknown[0]!r}. Pass some of {', '.join(method.name for method in METHODS)}, "
-            f"or a class of yours as module:Name."
-        )
+        names = ", ".join(method.name for method in METHODS)
+        raise ValueError(f"--methods: there is no {unknown[0]!r}. Pass some of {names}, or module:Name.")
     chosen = tuple(_load(name) if ":" in name else known[name.casefold()] for name in names)
     titles = [method.name for method in chosen]
     if len(set(titles)) < len(titles):
@@ -175,17 +175,13 @@ def _load(path: str) -> Method:
         module = import_module(module_name)
         found = getattr(module, name)
     except Exception as error:  # whatever the user's module raises
-        raise ValueError(
-            f"--methods: cannot import {path!r}: {type(error).__name__}: {error}. Run the command in the folder "
-            f"of the module, or install it."
-        ) from error
+        advice = "Run the command in the folder of the module, or install it"
+        raise ValueError(f"--methods: cannot import {path!r} ({error!r}). {advice}.") from error
     if not (isinstance(found, type) and issubclass(found, ZeroShotTagger)):
         raise ValueError(f"--methods: {path!r} is not a subclass of unseen.ZeroShotTagger. Derive it from that.")
     try:
         model = found()
     except TypeError as error:
-        raise ValueError(
-            f"--methods: {path!r} cannot be made without arguments: {error}. Give its parameters defaults."
-        ) from error
+        raise ValueError(f"--methods: {path!r}: {error}. Give its parameters defaults.") from error
     grid = getattr(found, "search_grid", None)
     return Method(name, "paper", model, () if grid is None else (grid,), code=inspect.getsource(module))

@@ -67,7 +67,6 @@ def reproduce(
     data : ExperimentData
         As read by `read_data`.
     folder : str or Path
-        Output folder; created if it does not exist.
     split : ClassSplit, optional
         The main split; the default is the paper's. ``n_splits`` random ones are added.
     methods, repeats, search, plan, seed, n_jobs
@@ -110,7 +109,7 @@ def notes(result: Reproduction) -> list[str]:
         n_test, papers = int((~data.is_train).sum()), tables.TEST_IMAGES[data.name]
         if n_test != papers:
             lines.append(
-                f"There are {n_test:,} test images here, {papers:,} in the paper. Do not compare figures."
+                f"There are {n_test:,} test images here, {papers:,} in the paper: do not compare figures."
             )
         if not result.has_papers_features:
             lines.append(f"The features are from {data.main_features}; the paper used VGG19 (4096 dimensions).")
