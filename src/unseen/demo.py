@@ -69,18 +69,9 @@ class DemoResult(NamedTuple):
 def run_demo(
     output: str | Path, *, seed: int = 0, quick: bool = False, report: Report | None = None
 ) -> DemoResult:
-    """Tag photos; simulate scenes, choose parameters on the seen labels, fit, test once; write a page.
+    """Tag photos; simulate scenes, choose parameters on the seen labels, fit, test once; write an HTML page.
 
-    Parameters
-    ----------
-    output : str or Path
-        HTML file, written at the end, atomically.
-    seed : int, default=0
-        Seed of the scenes and of all other random choices.
-    quick : bool, default=False
-        Fewer images and settings; takes seconds instead of a minute.
-    report : callable, optional
-        ``report(title)`` begins a stage and returns ``step(done, total)``.
+    ``quick`` takes fewer images and settings. ``report(title)`` begins a stage and returns ``step(done, total)``.
     """
     from unseen.photos.tagger import card_rows
 

@@ -101,10 +101,8 @@ def fetch(name: str, argument: str = "backbone") -> Path:
         found = _in_cache_of_hub(hub, asked)
         if found is None:
             pinned = f" at the revision in {str(record)!r}" if last else ""
-            raise FileNotFoundError(
-                f"{argument}: {name!r} cannot be loaded from the Hugging Face hub{pinned} ({error}). Check its "
-                f"name and the connection, or pass a folder that holds its files."
-            ) from error
+            what = f"{name!r} cannot be loaded from the Hugging Face hub{pinned} ({error})"
+            raise FileNotFoundError(f"{argument}: {what}. Check it, or pass a folder of its files.") from error
         folder = found
     with suppress(OSError):  # the cache cannot be written: looked up again next time
         write_atomically(record, lambda part: part.write_text(str(folder), encoding="utf-8"))
@@ -199,9 +197,8 @@ def _read_transformers(folder: Path, config: Any) -> tuple[dict[str, Any], dict[
 
 def _side(size: Any) -> int:
     """Side of a square that is given as a number, as [height, width] or by these names."""
-    sides = (
-        [size] if isinstance(size, int) else [size["height"], size["width"]] if isinstance(size, dict) else size
-    )
+    size = [size["height"], size["width"]] if isinstance(size, dict) else size
+    sides = [size] if isinstance(size, int) else size
     if len(set(sides)) != 1:
         raise ValueError("its images are not square")
     return int(sides[0])

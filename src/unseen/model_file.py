@@ -32,17 +32,10 @@ Model = TypeVar("Model")
 
 
 def save(model: Any, path: str | Path, notes: dict[str, Any] | None = None) -> None:
-    """Write a fitted model to one file, atomically.
+    """Write a fitted model to one file, atomically; ``notes`` are anything that JSON can hold, for `read_notes`.
 
-    Parameters
-    ----------
-    model : ZeroShotTagger
-        A parameter that is neither a plain value nor a tagger, such as a random generator, is saved as None, with
-        a warning.
-    path : str or Path
-        An existing file is replaced.
-    notes : dict, optional
-        Anything that JSON can hold: `load` ignores it, `read_notes` returns it.
+    A parameter that is neither a plain value nor a tagger, such as a random generator, is saved as None, with a
+    warning.
     """
     writer = _Writer({}, {})
     header = {"version": VERSION, **writer.model(model, "")} | ({} if notes is None else {"notes": notes})
@@ -54,15 +47,7 @@ def save(model: Any, path: str | Path, notes: dict[str, Any] | None = None) -> N
 
 
 def load(path: str | Path, expected_class: type[Model]) -> Model:
-    """Read a model that `save` wrote.
-
-    Parameters
-    ----------
-    path : str or Path
-        A model file.
-    expected_class : type
-        The class of the model, or a base class of it. A file cannot contain code: its class must be known here.
-    """
+    """Read a model that `save` wrote, of this class or a subclass. A file has no code: its class must be known."""
     path = Path(path)
     header = _read_header(path)
     if header.get("version") != VERSION:

@@ -101,15 +101,9 @@ def ranking_problem(problem: TrainingProblem, *, normalize: bool) -> RankingProb
 
 
 def descend(
-    problem: RankingProblem,
-    rng: np.random.Generator,
-    *,
-    n_maps: int,
-    alpha: float,
-    worst: bool,
-    learning_rate: float,
-    max_iter: int,
-) -> tuple[Matrix, Matrix]:
+    problem: RankingProblem, rng: np.random.Generator, *, n_maps: int, alpha: float, worst: bool,
+    learning_rate: float, max_iter: int,
+) -> tuple[Matrix, Matrix]:  # fmt: skip
     """Minimise the mean loss of the images plus ``alpha/2 |V|^2`` by stochastic subgradient descent.
 
     The step falls linearly to 0. Returns the maps (n_maps, n_features, rank) in the units of the data, and the

@@ -161,7 +161,7 @@ def _check(Y_true: ArrayLike, scores: ArrayLike) -> tuple[BoolMatrix, FloatMatri
     return relevant, values, np.ones_like(relevant) if known is None else known
 
 
-def _average_precisions(relevant: BoolMatrix, values: FloatMatrix, known: BoolMatrix) -> NDArray[np.float64]:
+def _average_precisions(relevant: Any, values: Any, known: Any) -> NDArray[np.float64]:
     """Return the average precision of each row; NaN for a row without a positive."""
     from scipy.stats import rankdata
 

@@ -278,8 +278,8 @@ def _read_features(
         found = open_features(path)
         by_order = not found.has_names and set(annotations.images) != set(found.paths)
         if by_order and len(found) != len(annotations):
-            rows = f"{len(found):,} rows for {len(annotations):,} of them"
-            raise ValueError(f"it names no images, and has {rows}. Pass a file with 'image_id'.")
+            given = f"{len(found):,} rows for {len(annotations):,} of them"
+            raise ValueError(f"it names no images, and has {given}. Pass a file with 'image_id'.")
         rows = np.arange(len(found)) if by_order else _rows_of(annotations, found.paths)
     except (OSError, ValueError) as error:
         raise ValueError(f"--features: {str(path)!r}: {error}") from None

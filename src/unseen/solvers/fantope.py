@@ -31,8 +31,7 @@ def project(S: Matrix, rank: int, null: int) -> Matrix:
     nearest = min(max(trace, float(rank - null)), float(rank))
     if trace != nearest:
         eigenvalues = eigenvalues - _shift_to_trace(eigenvalues, nearest)
-    P: Matrix = (vectors * np.clip(eigenvalues, 0.0, 1.0)) @ vectors.T
-    return P
+    return np.asarray((vectors * np.clip(eigenvalues, 0.0, 1.0)) @ vectors.T)
 
 
 def _shift_to_trace(eigenvalues: Matrix, trace: float) -> float:

@@ -35,21 +35,13 @@ def relation_laplacian(R: Matrix) -> Matrix:
     degree = R.sum(axis=1)
     related = degree > 0.0
     inverse_root = np.where(related, 1.0 / np.sqrt(np.where(related, degree, 1.0)), 0.0)
-    L: Matrix = np.diag(related.astype(float)) - inverse_root[:, None] * R * inverse_root[None, :]
-    return L
+    return np.asarray(np.diag(related.astype(float)) - inverse_root[:, None] * R * inverse_root[None, :])
 
 
 def projection_regulariser(
-    C: Matrix,
-    n_seen: int,
-    relations: Matrix | None,
-    *,
-    gamma: float,
-    lam: float,
-    rank: int,
-    null: int,
+    C: Matrix, n_seen: int, relations: Matrix | None, *, gamma: float, lam: float, rank: int, null: int,
     n_images: float | None,
-) -> Matrix:
+) -> Matrix:  # fmt: skip
     """``B = C'(gamma Q + lam L)C / 2`` in coordinates C of all labels, the seen ones first.
 
     With ``n_images`` each of the two terms is scaled to range within ``[-weight, weight] * n_images`` over the
