@@ -17,25 +17,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unseen import model_file
+from unseen import model_file, validation
 from unseen.explanation import Explanation, Kind, Part
-from unseen.validation import (
-    Annotations,
-    Labels,
-    Matrix,
-    Targets,
-    are_tag_lists,
-    check_annotations,
-    check_count,
-    check_flag,
-    check_labels,
-    check_names,
-    check_relations,
-    listed,
-    refuse_other_order,
-    tag_matrix,
-    which_vectors,
-)
+from unseen.validation import Annotations, Labels, Matrix, Targets, check_count, check_labels, check_names, listed
 
 SURE, MAYBE = 0.8, 0.3  # probability from which a tag is called sure, and from which it is shown at all
 SAME = 1e-5  # tolerance between two calls of an encoder, relative to the largest entry of a vector
@@ -244,7 +228,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
             return float(super().score(X, y))
         names = self.label_names_[: self.n_seen_]
         scores = np.asarray(self.decision_function(X))
-        T, columns, _ = check_annotations(y, len(scores), names)
+        T, columns, _ = validation.check_annotations(y, len(scores), names)
         if T.shape[1] != len(names) or columns not in (None, names):
             raise ValueError(f"Y: its columns are not the seen labels {listed(names)}. Pass those of fit.")
         precisions = []
@@ -356,13 +340,13 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         self, X: Any, Y: Any, seen: Any, unseen: Any, relations: Any, sample_weight: Any = None
     ) -> TrainingProblem:
         """Validate the arguments of `fit`, and learn the classes and the labels."""
-        self.normalize_ = check_flag(self.normalize, "normalize")
+        self.normalize_ = validation.check_flag(self.normalize, "normalize")
         tags = None
-        if are_tag_lists(Y):
+        if validation.are_tag_lists(Y):
             tags = None if seen is None else check_labels(seen, "seen").names
             if seen is not None and tags is None:
                 raise ValueError("seen: lists of tags need names. Pass {name: vector}.")
-            Y, tags = tag_matrix(Y, tags)
+            Y, tags = validation.tag_matrix(Y, tags)
         X, (T, columns, classes), weights = self._check_data(X, Y, sample_weight)
         self.single_label_ = classes is not None
         self.classes_ = np.arange(T.shape[1]) if classes is None else classes
@@ -370,13 +354,13 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         names, vectors, n_seen = self.label_names_, self.label_vectors_, self.n_seen_
         of_seen = self._embed(vectors[:n_seen], "seen", names[:n_seen])
         of_unseen = self._embed(vectors[n_seen:], "unseen", names[n_seen:])
-        R = None if relations is None else check_relations(relations, names)
+        R = None if relations is None else validation.check_relations(relations, names)
         return TrainingProblem(X, T, of_seen, of_unseen, R, weights)
 
     def _check_data(self, X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Annotations, Matrix | None]:
-        refuse_other_order(X, Y)
+        validation.refuse_other_order(X, Y)
         X = self._check_images(X, reset=True)
-        return X, check_annotations(Y, X.shape[0], need_positive=self._needs_positive), None
+        return X, validation.check_annotations(Y, X.shape[0], need_positive=self._needs_positive), None
 
     def _by_partition(self, method: str, X: Any, **options: Any) -> Any:
         """Result of a scoring method for the images of a Dask collection."""
@@ -417,7 +401,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         numbered = _numbered_names(len(self.label_vectors_))
         of_seen, of_unseen = given.names or names or numbered[:n_seen], others.names or numbered[n_seen:]
         self.label_names_ = check_names(of_seen + of_unseen, "seen and unseen")
-        is_centred = check_flag(self.center, "center") and seen is not None
+        is_centred = validation.check_flag(self.center, "center") and seen is not None
         self.label_center_ = self.label_vectors_.mean(axis=0) if is_centred else np.zeros(n_dims)
 
     def _embed(self, vectors: Matrix, argument: str, names: tuple[str, ...] | None = None) -> Matrix:
@@ -427,14 +411,16 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
             raise ValueError(f"{argument}: {vectors.shape[1]} dimensions. Pass vectors of {n_dims}, as in fit.")
         zero = ~vectors.any(axis=1)
         if zero.any():
-            raise ValueError(f"{argument}: all zeros in {which_vectors(zero, names)}. Leave the label out.")
+            raise ValueError(
+                f"{argument}: all zeros in {validation.which_vectors(zero, names)}. Leave the label out."
+            )
         moved = vectors - self.label_center_
         # Lengths relative to the largest entry: the squares of huge or tiny vectors stay in range.
         largest = np.abs(vectors).max(axis=1, keepdims=True)
         lengths = np.linalg.norm(moved / largest, axis=1, keepdims=True)
         central = lengths[:, 0] <= 1e-12 * np.linalg.norm(vectors / largest, axis=1)
         if central.any():
-            which = which_vectors(central, names)
+            which = validation.which_vectors(central, names)
             raise ValueError(f"{argument}: nothing is left of {which} after centring. Pass center=False.")
         return moved / largest / lengths if self.normalize_ else moved
 

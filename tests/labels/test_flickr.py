@@ -35,7 +35,7 @@ class Flickr:
 @pytest.fixture
 def flickr(monkeypatch, tmp_path):
     session = Flickr()
-    monkeypatch.setattr(module, "_open_session", lambda: nullcontext(session))
+    monkeypatch.setattr(module, "open_session", lambda n_retries: nullcontext(session))
     monkeypatch.setattr(module, "SECONDS_APART", 0.0)
     monkeypatch.setenv("FLICKR_API_KEY", "good")
     monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path))

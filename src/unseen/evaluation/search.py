@@ -15,19 +15,10 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 
+from unseen import validation
 from unseen.base import ZeroShotTagger
 from unseen.evaluation import metrics
-from unseen.validation import (
-    Matrix,
-    check_annotations,
-    check_choice,
-    check_count,
-    check_labels,
-    check_relations,
-    check_targets,
-    listed,
-    refuse_other_order,
-)
+from unseen.validation import Matrix, check_annotations, check_choice, check_count, check_labels, listed
 
 FEWEST_LABELS = 3  # half of them are ranked, and ranking a single label is meaningless
 
@@ -127,7 +118,7 @@ def class_holdout_search(
     tagger = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if not isinstance(tagger, ZeroShotTagger):
         raise ValueError(f"estimator: {tagger!r} is not a tagger. Pass one, or a Pipeline that ends in one.")
-    refuse_other_order(X, Y)
+    validation.refuse_other_order(X, Y)
     (X,) = indexable(X if hasattr(X, "shape") else np.asarray(X))  # sparse becomes CSR
     names, vectors = check_labels(seen, "seen")
     T, columns, _ = check_annotations(Y, X.shape[0], names)
@@ -139,7 +130,9 @@ def class_holdout_search(
     if n_usable < FEWEST_LABELS:
         raise ValueError(f"seen: {n_usable} labels have a positive image. A search needs {FEWEST_LABELS} or more.")
     if relations is not None:
-        relations = check_relations(relations, names or tuple(f"label {i}" for i in range(len(vectors))))
+        relations = validation.check_relations(
+            relations, names or tuple(f"label {i}" for i in range(len(vectors)))
+        )
     score = scoring if callable(scoring) else _SCORERS[check_choice(scoring, "scoring", tuple(_SCORERS))]
     annotations = np.where(T == 0, np.nan, T > 0)
     folds = list(class_holdout(annotations, n_splits=n_splits, random_state=random_state))
@@ -189,7 +182,7 @@ def class_holdout(Y_seen: ArrayLike, *, n_splits: int = 2, random_state: Any = N
     Each of ``n_splits`` random halvings of the labels and of the images gives two folds, (A, I; B, J) and
     (B, J; A, I). I are the images of one half with a positive in A, J those of the other half with one in B.
     """
-    relevant, generator = check_targets(Y_seen, "Y_seen")[0], check_random_state(random_state)
+    relevant, generator = validation.check_targets(Y_seen, "Y_seen")[0], check_random_state(random_state)
     for _ in range(check_count(n_splits, "n_splits")):
         draws = (_draw(relevant, generator) for _ in range(100))
         fold = next((draw for draw in draws if draw.train_images.size and draw.holdout_images.size), None)

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.hub import PAIRS, find_pair
+from unseen.hub import PAIRS, find_pair, import_extra
 from unseen.images import imagenet
 from unseen.images.preprocessing import Preprocessing
-from unseen.labels.encoders import import_extra, with_absolute_path
+from unseen.labels.encoders import with_absolute_path
 from unseen.validation import check_count, check_names, listed
 
 DEFAULT = "efficientnet-lite0"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unseen.files import guess_delimiter
-from unseen.labels.encoders import import_extra
+from unseen.hub import import_extra
 from unseen.validation import Matrix, check_names, listed
 
 if TYPE_CHECKING:

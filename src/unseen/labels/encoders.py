@@ -14,8 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.hub import PAIRS, fetch, find_pair, is_hub_id, is_there, read_json
-from unseen.hub import import_extra as import_extra
+from unseen.hub import PAIRS, fetch, find_pair, import_extra, is_hub_id, is_there, read_json
 from unseen.validation import check_count, listed
 
 ENCODERS = ("use", "minilm")  # known by a short name

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen.files import cache_dir, write_atomically
+from unseen.files import cache_dir, open_session, write_atomically
+from unseen.hub import import_extra
 from unseen.labels.cooccurrence import named_counts
-from unseen.labels.encoders import import_extra
 from unseen.validation import check_names
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 URL = "https://api.flickr.com/services/rest/"
 SECONDS_APART = 1.0  # Flickr allows a key 3,600 requests per hour
-SECONDS_BEFORE_RETRY = 1.0  # doubled for each of five retries
 _INVALID_KEY = 100
 
 
@@ -63,7 +62,8 @@ def flickr_hit_counts(
         answers: dict[str, int] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     except ValueError as error:
         raise ValueError(f"cache: {str(path)!r} does not contain Flickr's answers ({error}).") from error
-    with _open_session() as session:
+    import_extra("requests", "images")
+    with open_session(5) as session:
         for i, j in pairs:
             if i == j or (counts[i, i] and counts[j, j]):
                 asked = ",".join(sorted({tags[i], tags[j]}))
@@ -74,18 +74,6 @@ def flickr_hit_counts(
     # Its totals are estimates: a pair may have more hits than one of its labels.
     single = np.diag(counts)
     return named_counts(np.minimum(counts, np.minimum.outer(single, single)), names)
-
-
-def _open_session() -> Any:
-    """A session that retries when a server fails, is too busy or cannot be reached."""
-    requests = import_extra("requests", "images")
-    retry = import_extra("urllib3", "images").Retry
-    again = retry(total=5, backoff_factor=SECONDS_BEFORE_RETRY, status_forcelist=(429, 500, 502, 503, 504))
-    session = requests.Session()
-    session.headers["User-Agent"] = "unseen"
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, requests.adapters.HTTPAdapter(max_retries=again))
-    return session
 
 
 def _ask(tags: str, key: str, session: Any) -> int:

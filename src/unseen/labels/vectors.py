@@ -22,14 +22,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from unseen.files import cache_dir, download, locked, write_atomically
-from unseen.labels.encoders import (
-    TextEncoder,
-    encoder_release,
-    file_stamp,
-    import_extra,
-    open_encoder,
-    split_prompt,
-)
+from unseen.hub import import_extra
+from unseen.labels.encoders import TextEncoder, encoder_release, file_stamp, open_encoder, split_prompt
 from unseen.labels.names import Resolution, as_phrase, candidate_words, resolve_name
 from unseen.validation import Matrix, check_choice, find_names, listed
 

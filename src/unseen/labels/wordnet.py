@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unseen.labels.encoders import import_extra
+from unseen.hub import import_extra
 from unseen.validation import Matrix, check_names, find_names, listed
 
 # Bonus of a sense per doubling of the kinds listed below it, and penalty per sense before it. Chosen on
