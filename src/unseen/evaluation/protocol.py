@@ -11,9 +11,11 @@ present, 0 absent, NaN unknown.
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any, Final
 
 import numpy as np
@@ -25,44 +27,21 @@ from unseen.evaluation import metrics
 from unseen.labels.names import label_key
 from unseen.validation import check_count, check_matrix, check_names, check_targets, find_names, listed
 
-# Bansal et al., Zero-shot object detection (ECCV 2018): 15 of COCO's 80 labels are on neither side.
-_COCO_48 = """
-toilet, bicycle, apple, train, laptop, carrot, motorcycle, oven, chair, mouse, boat, kite, sheep, horse, sandwich,
-clock, tv, backpack, toaster, bowl, microwave, bench, book, orange, bird, pizza, fork, frisbee, bear, vase,
-toothbrush, spoon, giraffe, handbag, broccoli, refrigerator, remote, surfboard, car, bed, banana, donut, skis,
-person, truck, bottle, suitcase, zebra
-"""
-_COCO_17 = """
-umbrella, cow, cup, bus, keyboard, skateboard, dog, couch, tie, snowboard, sink, elephant, cake, scissors,
-airplane, cat, knife
-"""
-# Rahman, Khan and Barnes, Polarity loss for zero-shot object detection (2018): the last 15 classes of
-# github.com/salman-h-khan/PL-ZSD_Release, MSCOCO/cls_names_test_coco.csv. The other 65 are seen.
-_COCO_15 = """
-airplane, train, parking meter, cat, bear, suitcase, frisbee, snowboard, fork, sandwich, hot dog, toilet, mouse,
-toaster, hair drier
-"""
-# NUS-WIDE's concepts (Concepts81.txt); the other 925 of its 1,000 tags are seen.
-_NUSWIDE_81 = """
-airport, animal, beach, bear, birds, boats, book, bridge, buildings, cars, castle, cat, cityscape, clouds,
-computer, coral, cow, dancing, dog, earthquake, elk, fire, fish, flags, flowers, food, fox, frost, garden, glacier,
-grass, harbor, horses, house, lake, leaf, map, military, moon, mountain, nighttime, ocean, person, plane, plants,
-police, protest, railroad, rainbow, reflection, road, rocks, running, sand, sign, sky, snow, soccer, sports,
-statue, street, sun, sunset, surf, swimmers, tattoo, temple, tiger, tower, town, toy, train, tree, valley, vehicle,
-water, waterfall, wedding, whales, window, zebra
-"""
 
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(" ".join(text.split()).split(", "))
+def _read_splits() -> dict[tuple[str, str], tuple[str, ...]]:
+    text = files("unseen.evaluation").joinpath("class_splits.csv").read_text(encoding="utf-8")
+    return {
+        (row["split"], row["side"]): tuple(row["labels"].split(", ")) for row in csv.DictReader(text.splitlines())
+    }
 
 
 # By name: seen labels, or the number of them if they are all the others; unseen labels.
+_LABELS = _read_splits()
 CLASS_SPLITS: Final[dict[str, tuple[tuple[str, ...] | int, tuple[str, ...]]]] = {
     "voc_alternating": (VOC_CLASSES[0::2], VOC_CLASSES[1::2]),
-    "coco48/17": (_words(_COCO_48), _words(_COCO_17)),
-    "coco65/15": (65, _words(_COCO_15)),
-    "nuswide925/81": (925, _words(_NUSWIDE_81)),
+    "coco48/17": (_LABELS["coco48/17", "seen"], _LABELS["coco48/17", "unseen"]),
+    "coco65/15": (65, _LABELS["coco65/15", "unseen"]),
+    "nuswide925/81": (925, _LABELS["nuswide925/81", "unseen"]),
 }
 
 
