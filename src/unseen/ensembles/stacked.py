@@ -76,15 +76,6 @@ class Stacked(ZeroShotTagger):
         (d0, d1, d2) and (a0, a1, a2).
     mean_image_ : ndarray of shape (n_features,)
         Mean of the training images, each scaled to unit length.
-
-    Examples
-    --------
-    >>> from unseen import make_tagged_scenes
-    >>> from unseen.ensembles import Stacked
-    >>> data = make_tagged_scenes(n_train=300, n_test=5)
-    >>> model = Stacked().fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels, data.unseen_labels)
-    >>> model.decision_function(data.X_test, "all").shape
-    (5, 24)
     """
 
     normalize = center = False  # each part does its own scaling and centring

@@ -4,9 +4,6 @@
    name, `class_split`.
 2. Choose hyper-parameters on the seen labels: `unseen.evaluation.search.class_holdout_search`.
 3. Fit on the `training_view`, test on the `zero_shot_view` and the `generalized_view`, `evaluate` the scores.
-
-``X`` are features, in memory, memory-mapped or sparse; ``Y`` has one row per image and one column per label: 1
-present, 0 absent, NaN unknown.
 """
 
 from __future__ import annotations
@@ -155,15 +152,10 @@ def class_split(classes: str, names: Sequence[str]) -> ClassSplit:
     found = {name: places.get(name, places.get(label_key(name))) for name in wanted}
     missing = [name for name, own in found.items() if own is None]
     if missing:
-        raise ValueError(
-            f"classes: {classes!r} has {len(wanted)} labels, {len(missing)} of which are not in the data: "
-            f"{listed(missing)}. Known splits: {', '.join(CLASS_SPLITS)}."
-        )
+        raise ValueError(f"classes: {len(missing)} labels of {classes!r} are not in the data: {listed(missing)}.")
     if isinstance(seen, int) and len(names) != seen + len(unseen):
-        raise ValueError(
-            f"classes: {classes!r} has {seen} seen labels, and the data {len(names) - len(unseen)} beside the "
-            f"{len(unseen)} unseen ones. Pass the labels of that data set."
-        )
+        found = f"{len(names) - len(unseen)} labels beside the {len(unseen)} unseen ones"
+        raise ValueError(f"classes: {classes!r} has {seen} seen labels, and the data {found}.")
     sides = (None if isinstance(side, int) else [str(found[name]) for name in side] for side in (seen, unseen))
     return named_split(names, *sides)
 

@@ -49,9 +49,7 @@ def read_hit_counts(path: str | Path, labels: Iterable[str] | None = None) -> pd
             raise ValueError(f"{listed(odd)} only in the first row or only in the first column")
         values = table.iloc[1:, 1:].replace("", "nan").to_numpy(np.float64)
     except ValueError as error:  # also those of pandas and of the encoding
-        raise ValueError(
-            f"path: {str(path)!r} is not a table of counts with labels on both sides: {error}"
-        ) from None
+        raise ValueError(f"path: {str(path)!r} is not a table with labels on both sides: {error}") from None
     chosen = list(names if labels is None else check_names(labels, "labels"))
     return pd.DataFrame(values, index=rows, columns=names).reindex(index=chosen, columns=chosen)
 
@@ -61,15 +59,16 @@ def count_tag_sets(
 ) -> pd.DataFrame:
     """Count labels and pairs of labels in a corpus of tag sets: one line per photo.
 
+    Case is ignored, and words of a label may be joined by spaces, underscores, hyphens or nothing.
+
     Parameters
     ----------
     source : str, Path or iterable of str
         A text file (UTF-8; gzip if its name ends in .gz), or the lines themselves, read once as a stream.
     labels : iterable of str
-        Names of labels. Case is ignored, and their words may be joined by spaces, underscores, hyphens or nothing.
     separator : str, optional
-        Separator of the tags; ``"whitespace"`` for any white space. By default tab, semicolon or comma,
-        whichever most of the first 200 lines contain, or else white space.
+        Of the tags, or ``"whitespace"``; by default tab, semicolon or comma, whichever most of the first 200 lines
+        contain, or else white space.
 
     Examples
     --------
