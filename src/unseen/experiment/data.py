@@ -55,8 +55,8 @@ class SideBySide:
 
     def select(self, names: Sequence[str]) -> LabelSpace:
         """Vectors of some labels."""
-        first, *others = (part.select(names).centered().normalized() for part in self.parts)
-        return first.beside(*others)
+        parts = [part.select(names).centered().normalized().vectors for part in self.parts]
+        return LabelSpace(names, np.hstack(parts))
 
 
 @dataclass(frozen=True, eq=False)
