@@ -38,10 +38,8 @@ class Tag(NamedTuple):
 
 def _is_calibrated(tagger: Any) -> bool:
     if not tagger._gives_probabilities():
-        raise AttributeError(
-            "this model is not calibrated, so its scores are not probabilities. Call unseen.calibrate(model, X, "
-            "Y, vocabulary), or use decision_function."
-        )
+        advice = "Call unseen.calibrate(model, X, Y, vocabulary), or use decision_function."
+        raise AttributeError(f"this model is not calibrated, so its scores are not probabilities. {advice}")
     return True
 
 
@@ -411,9 +409,8 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
             raise ValueError(f"{argument}: {vectors.shape[1]} dimensions. Pass vectors of {n_dims}, as in fit.")
         zero = ~vectors.any(axis=1)
         if zero.any():
-            raise ValueError(
-                f"{argument}: all zeros in {validation.which_vectors(zero, names)}. Leave the label out."
-            )
+            which = validation.which_vectors(zero, names)
+            raise ValueError(f"{argument}: all zeros in {which}. Leave the label out.")
         moved = vectors - self.label_center_
         # Lengths relative to the largest entry: the squares of huge or tiny vectors stay in range.
         largest = np.abs(vectors).max(axis=1, keepdims=True)

@@ -147,9 +147,7 @@ def ridge_solver(
     try:
         factor = cho_factor(gram, lower=True, overwrite_a=True)
     except np.linalg.LinAlgError:
-        raise ValueError(
-            f"{name}: {penalty:g} is lost in rounding beside features of this size. Pass a larger one."
-        ) from None
+        raise ValueError(f"{name}: {penalty:g} is lost in rounding beside X. Pass a larger one.") from None
     # The layout of arrays that are read from a file, so that a loaded model gives the same bits.
     return lambda B: np.ascontiguousarray(cho_solve(factor, B))
 

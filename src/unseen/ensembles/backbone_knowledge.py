@@ -144,9 +144,7 @@ class BackboneKnowledge(ScoredTagger):
         n_classes, n_dims = classes.shape
         self.class_names_ = names or tuple(f"class {k}" for k in range(n_classes))
         if n_classes != self.n_features_in_:
-            raise ValueError(
-                f"class_vectors: {n_classes} for {self.n_features_in_} columns of X. Pass one per logit, in order."
-            )
+            raise ValueError(f"class_vectors: {n_classes} for {self.n_features_in_} columns of X. Pass one each.")
         columns = tuple(map(str, getattr(self, "feature_names_in_", ())))
         if columns != self.class_names_ and sorted(columns) == sorted(self.class_names_):
             raise ValueError("X: its columns are the classes in another order. Pass X[list(class_vectors)].")
@@ -158,9 +156,7 @@ class BackboneKnowledge(ScoredTagger):
             given = f"{n_dims} dimensions, seen {len(self.label_center_)} and kinds {kinds.shape[1]}"
             raise ValueError(f"class_vectors: {given}. Take all of them from the same source.")
         if membership.shape != (n_classes, len(kinds)):
-            raise ValueError(
-                f"membership: its shape is {membership.shape}. Pass {n_classes} classes x {len(kinds)} kinds."
-            )
+            raise ValueError(f"membership: its shape is {membership.shape}. Pass {(n_classes, len(kinds))}.")
         has_vector = classes.any(axis=1)
         if not has_vector.any():
             raise ValueError("class_vectors: all are zero. Pass the text vectors of the class names.")

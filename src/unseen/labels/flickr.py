@@ -94,6 +94,4 @@ def _ask(tags: str, key: str, session: Any) -> int:
         reason, is_wrong_key = f"HTTP status {response.status_code}, {response.content[:60]!r}", False
     if is_wrong_key:
         raise ValueError(f"api_key: Flickr rejects it ({reason}). Check it at flickr.com/services/apps/by/me.")
-    raise FlickrError(
-        f"Flickr does not answer {tags!r} ({reason}). Its answers so far are kept: run the same again to resume."
-    )
+    raise FlickrError(f"Flickr does not answer {tags!r} ({reason}). Its answers are kept: run it again to resume.")
