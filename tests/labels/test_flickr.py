@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from unseen.labels import flickr as module
-from unseen.labels.flickr import FlickrError, flickr_hit_counts
+from unseen.labels import cooccurrence as module
+from unseen.labels.cooccurrence import FlickrError, flickr_hit_counts
 
 LABELS = ["dog", "dining table", "sofa"]
 PHOTOS = {"dog": 50, "dining table": 20, "sofa": 30, "dining table,dog": 4, "dog,sofa": 9, "dining table,sofa": 7}
@@ -72,11 +72,14 @@ def test_bad_arguments_are_named(flickr, tmp_path, monkeypatch):
     for labels in (["dog,cat"], ["-dog"], ["dog", "Dog"]):
         with pytest.raises(ValueError, match=r"^labels: "):
             flickr_hit_counts(labels)
-    (tmp_path / "notes.txt").write_text("these are notes")
-    with pytest.raises(ValueError, match=r"^cache: "):
-        flickr_hit_counts(LABELS, cache=tmp_path / "notes.txt")
-    with pytest.raises(ValueError, match=r"^api_key: .*Invalid"):
-        flickr_hit_counts(LABELS, api_key="wrong")
+    monkeypatch.setenv("FLICKR_API_KEY", "wrong")
+    with pytest.raises(ValueError, match=r"^flickr: .*Invalid"):
+        flickr_hit_counts(LABELS)
     monkeypatch.delenv("FLICKR_API_KEY")
-    with pytest.raises(ValueError, match=r"^api_key: .*FLICKR_API_KEY"):
+    with pytest.raises(ValueError, match=r"^flickr: .*FLICKR_API_KEY"):
+        flickr_hit_counts(LABELS)
+    (tmp_path / "flickr").mkdir()
+    (tmp_path / "flickr" / "answers.json").write_text("these are notes")
+    monkeypatch.setenv("FLICKR_API_KEY", "good")
+    with pytest.raises(ValueError, match=r"^flickr: .*answers"):
         flickr_hit_counts(LABELS)

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unseen.labels.cooccurrence import count_tag_sets, read_hit_counts
-from unseen.labels.flickr import flickr_hit_counts
+from unseen.labels.cooccurrence import count_tag_sets, flickr_hit_counts, read_hit_counts
 from unseen.labels.wordnet import path_lengths
 from unseen.validation import Matrix, check_names, listed
 
