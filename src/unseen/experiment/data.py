@@ -23,7 +23,7 @@ from unseen.labels.cooccurrence import read_hit_counts
 from unseen.labels.names import VOC_WORDS
 from unseen.labels.relations import from_path_lengths, relate
 from unseen.labels.space import LabelSpace
-from unseen.validation import check_matrix, check_names, check_relations, check_targets, listed
+from unseen.validation import listed
 
 Matrices = Mapping[str, NDArray[Any]]
 
@@ -75,23 +75,9 @@ class ExperimentData:
     notes: tuple[str, ...] = ()  # what readers of the results must know about the data
 
     def __post_init__(self) -> None:
-        labels = check_names(self.labels, "labels")
-        Y = check_matrix(self.Y, "Y")
-        check_targets(Y, "Y")
-        if Y.shape[1] != len(labels):
-            raise ValueError(f"Y: {Y.shape[1]} columns for {len(labels)} labels. Pass one column per label.")
-        if self.is_train.shape != (len(Y),) or self.is_train.dtype != np.bool_ or len(set(self.is_train)) != 2:
-            raise ValueError("is_train: pass one boolean per image, with images on both sides.")
-        if not self.features or not self.vectors:
-            raise ValueError("features, vectors: pass at least one of each.")
-        for name, matrix in (*self.features.items(), *self.logits.items()):
-            if len(matrix) != len(Y) or not np.isfinite(matrix.sum(dtype=np.float64)):
+        for name, matrix in (*self.features.items(), *self.logits.items()):  # before hours are spent on them
+            if len(matrix) != len(self.Y) or not np.isfinite(matrix.sum(dtype=np.float64)):
                 raise ValueError(f"features: {name!r} does not have one finite row per image. Extract them again.")
-        for source, space in self.vectors.items():
-            if space.names != labels:
-                raise ValueError(f"vectors: {source!r} does not match the labels, in order.")
-        for matrix in self.relations.values():
-            check_relations(matrix, labels)
 
     @property
     def main_features(self) -> str:
