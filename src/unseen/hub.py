@@ -41,16 +41,14 @@ _FILTERS = ("nearest", "lanczos", "bilinear", "bicubic")  # numbered as in Pillo
 class PairFiles(NamedTuple):
     """An image-text pair in a folder: its graphs, and what the files beside them say.
 
-    ``image_settings`` are those of `unseen.images.backbones.OnnxBackbone`, ``text_settings`` those of
-    `unseen.labels.encoders.OnnxEncoder`. ``scale`` and ``bias`` turn a cosine into the model's own log-odds; None
-    unless its weights (``*.safetensors``) are in the folder too. ``n_dims`` is what the configuration says.
+    ``scale`` and ``bias`` turn a cosine into the model's own log-odds; None unless its weights are in the folder.
     """
 
     folder: Path
     image: Path
     text: Path
-    image_settings: dict[str, Any]
-    text_settings: dict[str, Any]
+    image_settings: dict[str, Any]  # of `unseen.images.backbones.OnnxBackbone`
+    text_settings: dict[str, Any]  # of `unseen.labels.encoders.OnnxEncoder`
     scale: float | None
     bias: float | None
     n_dims: int | None
@@ -84,8 +82,8 @@ def find_pair(source: str | Path, argument: str = "backbone") -> PairFiles | Non
 def fetch(name: str, argument: str = "backbone") -> Path:
     """Folder of a model of the hub.
 
-    The first use downloads it and records its revision; every later use reads the same files, offline. If they are
-    gone, the same revision is downloaded again. ``owner/name@revision`` asks for another one.
+    The first use downloads it and records its revision; every later use reads the same files, offline.
+    ``owner/name@revision`` asks for another revision.
     """
     record = _record(name)
     last = Path(record.read_text(encoding="utf-8")) if record.is_file() else None

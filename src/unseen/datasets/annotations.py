@@ -26,16 +26,8 @@ NAME_COLUMNS: dict[str, Form] = {"labels": "lists", "tags": "lists", "label": "p
 class Annotations:
     """Y[i, c] = 1 if image i shows label c, 0 if it does not, NaN if that is unknown.
 
-    Attributes
-    ----------
-    images : tuple of str
-        Path or identifier of each image; no two are equal.
-    labels : tuple of str
-        The labels; no two are equal.
-    Y : ndarray of shape (n_images, n_labels)
-        int8, or float32 if some entries are unknown; read-only and dense.
-    split : tuple of str, optional
-        The part of the data set each image belongs to, such as ``trainval`` or ``test``.
+    ``images`` are paths or identifiers, ``split`` is the part of the data set that each belongs to (or None). Y is
+    int8, or float32 if some entries are unknown; read-only and dense.
     """
 
     def __init__(self, images: Images, labels: Sequence[str], Y: Any, split: Sequence[str] | None = None) -> None:

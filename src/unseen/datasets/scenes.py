@@ -51,44 +51,22 @@ _N_TAG_SETS: Final = 50_000
 
 @dataclass(frozen=True, eq=False)
 class TaggedScenes:
-    """Simulated images, their labels and side information on the labels; made by `make_tagged_scenes`.
+    """Simulated images, their labels and side information on the labels; made by `make_tagged_scenes`."""
 
-    Attributes
-    ----------
-    X_train, X_test : ndarray of shape (n_images, n_features), float32
-        Non-negative features.
-    Y_train, Y_test : ndarray of shape (n_images, n_labels), int8
-        1 where the image shows the label, else 0; columns in the order of `names`.
-    names : tuple of str
-        The labels, in alphabetical order.
-    vectors : ndarray of shape (n_labels, n_dims)
-        Observed label vectors.
-    seen, unseen : ndarray of int
-        The alternating split: even and odd positions of `names`.
-    path_lengths : ndarray of shape (n_labels, n_labels), int64
-        Shortest is-a path between two labels, in edges.
-    hit_counts : ndarray of shape (n_labels, n_labels), int64
-        Tag sets that contain both labels (on the diagonal: the label), in a collection larger than the images.
-    scene_names, scenes_train, scenes_test : tuple of str, ndarray of shape (n_images,), int64
-        The scenes, and the index of each image's scene.
-    semantics : ndarray of shape (n_labels, n_semantic)
-        The hidden truth: unit vectors whose inner products give the visual similarity of two labels.
-    """
-
-    X_train: NDArray[np.float32]
-    Y_train: NDArray[np.int8]
+    X_train: NDArray[np.float32]  # (n_images, n_features), not negative
+    Y_train: NDArray[np.int8]  # (n_images, n_labels), 1 where the image shows the label, else 0
     X_test: NDArray[np.float32]
     Y_test: NDArray[np.int8]
-    names: tuple[str, ...]
-    vectors: Matrix
-    seen: NDArray[np.int64]
-    unseen: NDArray[np.int64]
-    path_lengths: NDArray[np.int64]
-    hit_counts: NDArray[np.int64]
+    names: tuple[str, ...]  # of the labels, in alphabetical order
+    vectors: Matrix  # observed label vectors, (n_labels, n_dims)
+    seen: NDArray[np.int64]  # the alternating split: even positions of `names`
+    unseen: NDArray[np.int64]  # and odd ones
+    path_lengths: NDArray[np.int64]  # shortest is-a paths between labels, in edges
+    hit_counts: NDArray[np.int64]  # tag sets that contain both labels, in a collection larger than the images
     scene_names: tuple[str, ...]
-    scenes_train: NDArray[np.int64]
+    scenes_train: NDArray[np.int64]  # index of each image's scene
     scenes_test: NDArray[np.int64]
-    semantics: Matrix
+    semantics: Matrix  # the hidden truth: inner products of its rows give the visual similarity of labels
 
     @property
     def labels(self) -> LabelSpace:

@@ -54,23 +54,18 @@ class SearchPlan:
 
 @dataclass(frozen=True)
 class Cell:
-    """A method on a split of the classes.
-
-    ``sources`` are the label vectors to choose from. ``params`` are set on top of the method's own; None searches
-    them. ``repeat`` counts the runs with other seeds. The last ``n_iterates`` iterations of the fit are tested.
-    ``curve`` and ``at`` place the cell in the figure of a study.
-    """
+    """A method on a split of the classes."""
 
     method: Method
     split_name: str
     split: ClassSplit
     backbone: str
-    sources: tuple[str, ...]
+    sources: tuple[str, ...]  # label vectors to choose from
     seed: int
-    params: Mapping[str, Any] | None = None
-    repeat: int = 0
-    n_iterates: int = 1
-    curve: str = ""
+    params: Mapping[str, Any] | None = None  # on top of the method's own; None searches them
+    repeat: int = 0  # counts the runs with other seeds
+    n_iterates: int = 1  # last iterations of the fit that are tested
+    curve: str = ""  # place in the figure of a study
     at: float = 1.0
 
 

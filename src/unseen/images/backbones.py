@@ -36,26 +36,13 @@ class Described(NamedTuple):
 
 
 class Backbone(ABC):
-    """A frozen network that turns images into features; several threads may share one.
+    """A frozen network that turns images into features; several threads may share one."""
 
-    Attributes
-    ----------
-    name : str
-        The name that `open_backbone` takes.
-    preprocessing : Preprocessing
-        Settings with which `prepare` makes a batch.
-    n_features : int
-    class_names : tuple of str, or None
-        Names of the columns of the logits; None if there are no logits or their names are unknown.
-    fingerprint : str
-        SHA-256 of the weights and the preprocessing: features with different fingerprints must not be mixed.
-    """
-
-    name: str
-    preprocessing: Preprocessing
+    name: str  # as `open_backbone` takes it
+    preprocessing: Preprocessing  # with which `prepare` makes a batch
     n_features: int
-    class_names: tuple[str, ...] | None
-    fingerprint: str
+    class_names: tuple[str, ...] | None  # of the columns of the logits, if there are any
+    fingerprint: str  # SHA-256 of weights and preprocessing: features of different ones must not be mixed
 
     def describe(self, batch: NDArray[np.float32]) -> Described:
         """Features of n >= 0 images, stacked as `prepare` returns them: shape (n, 3, size, size), float32."""

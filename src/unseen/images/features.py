@@ -42,33 +42,15 @@ Outcome = tuple[str, Described | None, str | None]  # path of an image; its outp
 
 @dataclass(frozen=True, eq=False)
 class FeatureSet:
-    """Features of images, one row per image.
+    """Features of images, one row per image."""
 
-    Attributes
-    ----------
-    paths : tuple of str
-        The images: paths, or whatever identifies them in a file made elsewhere.
-    X : ndarray of shape (n_images, n_features)
-        Features; from a folder, float32 and memory-mapped.
-    logits : ndarray of shape (n_images, n_classes), or None
-        Scores of the backbone's own classes, before the softmax.
-    backbone : dict
-        ``name``, ``fingerprint`` and ``preprocessing`` of the backbone; empty for a file made elsewhere.
-    class_names : tuple of str, or None
-        Names of the columns of ``logits``, if they are known.
-    problems : tuple of (path, reason)
-        Files that the last run could not read; they have no row.
-    has_names : bool
-        Whether the file named the images; if not, ``paths`` are "0", "1", ...
-    """
-
-    paths: tuple[str, ...]
-    X: NDArray[Any]
-    logits: NDArray[Any] | None = None
-    backbone: dict[str, Any] = field(default_factory=dict)
-    class_names: tuple[str, ...] | None = None
-    problems: tuple[Problem, ...] = ()
-    has_names: bool = True
+    paths: tuple[str, ...]  # or whatever identifies the images in a file made elsewhere
+    X: NDArray[Any]  # (n_images, n_features); from a folder, float32 and memory-mapped
+    logits: NDArray[Any] | None = None  # of the backbone's own classes, (n_images, n_classes)
+    backbone: dict[str, Any] = field(default_factory=dict)  # name, fingerprint and preprocessing, if known
+    class_names: tuple[str, ...] | None = None  # of the columns of the logits, if known
+    problems: tuple[Problem, ...] = ()  # files that the last run could not read; they have no row
+    has_names: bool = True  # False: the paths are "0", "1", ...
 
     def __len__(self) -> int:
         return len(self.paths)
