@@ -25,9 +25,9 @@ class LatEm(RankingTagger):
     threshold ``x w0 + b`` of the image: a ridge regression of the midpoint between the scores of the positive and
     of the negative labels of the training images.
 
-    Differences from the paper: every positive label is ranked above every negative one (LatEm-M, as in the
-    comparison of the TAEP paper), where Xian et al. rank the one true class; a step takes 16 images and all their
-    pairs; the step falls linearly to 0 and alpha regularises; features are not standardised.
+    Differences from the paper: every positive label is ranked above every negative one (LatEm-M), where Xian et
+    al. rank the one true class; a step takes 16 images and all their pairs, falls linearly to 0, and alpha
+    regularises; features are not standardised.
 
     Parameters
     ----------

@@ -57,8 +57,7 @@ class COSTA(_FromClassifiers):
     3. any other label: ``exp(cos(m_c, m_k) / temperature)``, divided by their sum.
 
     Differences from the paper: Mensink et al. take the weights from co-occurrences under several metrics, or learn
-    them; here they are ``relations``, divided by their sum so that labels with many relations do not rank above
-    all others. The classifiers are logistic regressions, and rule 3 is an addition.
+    them. The classifiers are logistic regressions, and rule 3 is an addition.
 
     Parameters
     ----------

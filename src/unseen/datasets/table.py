@@ -32,9 +32,8 @@ def read_table(
 ) -> Annotations:
     r"""Read annotations from a table in UTF-8, separated by commas, tabs or semicolons.
 
-    Its first line names the columns, the first of which holds the images and is called ``path``, ``image``,
-    ``image_id``, ``file_name`` or the like. A column ``split`` gives the part an image belongs to; a column
-    ``subsplit`` is ignored. The rest decides the form:
+    Its first line names the columns, the first of which holds the images: ``path``, ``image`` or the like. A
+    column ``split`` gives the part an image belongs to. The rest decides the form:
 
     ========== ============================ ==========================================================
     form       columns                      a row

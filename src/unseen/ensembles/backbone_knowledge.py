@@ -57,8 +57,7 @@ class BackboneKnowledge(ScoredTagger):
     ----------
     class_vectors : labels of the backbone's classes
         Text vectors of shape (n_classes, n_dims), from the source of the label vectors and in the order of the
-        logits; with names, to have them in explanations. A class whose vector is all zeros counts only through its
-        kinds. A loaded model does not need them.
+        logits; with names, to have them in explanations. A class of zeros counts only through its kinds.
     sharpness : float, default=6.0
         Power of the cosines: the larger, the more the nearest names dominate.
     kinds : labels, optional
@@ -76,8 +75,6 @@ class BackboneKnowledge(ScoredTagger):
 
     Attributes
     ----------
-    class_names_ : tuple of str
-        "class 0", "class 1", ... if none were given.
     name_vectors_, name_scales_, name_basis_, membership_ : ndarray (int8), ndarray, ndarray, CSR array
         Directions of all names times the root of their specificity, ``name_vectors_ * name_scales_[:, None]``, in
         an orthonormal basis of up to 192 dimensions, and the names of each class.

@@ -78,15 +78,9 @@ class Combination(ScoredTagger):
         self.transfer = transfer
 
     def explain(self, x: ArrayLike, label: Any, X_train: Any = None) -> Explanation:
-        """Split the score of one image for one label into exact contributions.
+        """Split the score of one image for one label into exact contributions, as in `ZeroShotTagger.explain`.
 
-        Parameters
-        ----------
-        x, label
-            As in `ZeroShotTagger.explain`.
-        X_train : array-like of shape (n_train, at least n_first), optional
-            The features given to `fit`; the columns of ``first`` are used, and the parts of a `TAEP` are then
-            training images.
+        With ``X_train``, the features given to `fit`, the parts of a `TAEP` as ``first`` are training images.
         """
         X, name, M = self._question(x, label)
         return self._explanation(X, name, M, self._parts(X, M, X_train=X_train))

@@ -43,11 +43,9 @@ class Stacked(ZeroShotTagger):
     the training images, which is ``s(x - x_mean / 2, c)`` as s is linear in x; with evidence, s' is s.
 
     The coefficients minimise two logistic losses, with slopes of at least 0 (d0, a0 > 0), on labels and images
-    that were held out in turn: each fold fits classifiers and TAEP on the other labels of the other images. An
-    entry counts by ``1 / sqrt(1 + n)`` if its label has n positive images: otherwise a label such as person, on
-    half of the images, would decide alone. Without label vectors, or with a single seen label, d0 = a0 = 1 and
-    the others are 0. The threshold of an image is that of an unseen label, ``a0 F(x, 0) - a2``, less half of the
-    mean of F(., 0) where s' is.
+    that were held out in turn. An entry counts by ``1 / sqrt(1 + n)`` if its label has n positive images. Without
+    label vectors, or with a single seen label, d0 = a0 = 1 and the others are 0. The threshold of an image is that
+    of an unseen label, ``a0 F(x, 0) - a2``, less half of the mean of F(., 0) where s' is.
 
     Parameters
     ----------
@@ -74,8 +72,6 @@ class Stacked(ZeroShotTagger):
         The fitted `TAEP` (None without label vectors) and the fitted evidence.
     seen_odds_, unseen_odds_ : ndarray of shape (3,)
         (d0, d1, d2) and (a0, a1, a2).
-    mean_image_ : ndarray of shape (n_features,)
-        Mean of the training images, each scaled to unit length.
     """
 
     normalize = center = False  # each part does its own scaling and centring

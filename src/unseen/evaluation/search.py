@@ -49,18 +49,14 @@ class Setting(NamedTuple):
 
 
 class SearchResult(NamedTuple):
-    """All settings; of these the default, the one with the best mean (the first if several tie), and the choice.
-
-    ``gain`` is the best mean minus the default's, ``gain_error`` the standard error of this paired difference; the
-    choice is the best setting if ``gain > gain_error``, otherwise the default.
-    """
+    """All settings; of these the default, the one with the best mean (the first if they tie), and the choice."""
 
     table: list[Setting]
     default: Setting
     best: Setting
-    chosen: Setting
-    gain: float
-    gain_error: float
+    chosen: Setting  # the best setting if the gain is above its error, otherwise the default
+    gain: float  # the best mean minus the default's
+    gain_error: float  # standard error of this paired difference
 
 
 def class_holdout_search(

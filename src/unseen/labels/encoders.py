@@ -210,14 +210,13 @@ def open_encoder(source: str | Path | TextEncoder = "use") -> TextEncoder:
     Parameters
     ----------
     source : str, pathlib.Path or TextEncoder, default="use"
-        - ``"use"``: the multilingual Universal Sentence Encoder, see `UniversalSentenceEncoder`.
-        - A sentence-transformers model of the Hugging Face hub that has an ONNX export, such as
-          ``"sentence-transformers/all-MiniLM-L6-v2"`` (also ``"minilm"``). It is downloaded on first use.
+        - ``"use"``: the multilingual `UniversalSentenceEncoder`.
+        - A sentence-transformers model of the Hugging Face hub that has an ONNX export, downloaded on first use;
+          ``"minilm"`` is ``"sentence-transformers/all-MiniLM-L6-v2"``.
         - The text half of an image-text pair, by its name (``"siglip2"``, see `unseen.hub.PAIRS`), hub id or
           folder; unless another prompt is given, with "a photo of a {}".
         - An .onnx file or a folder with one: see `OnnxEncoder`.
-        - Any of these with a prompt after a colon: ``"use:a picture of a {}"``, see `PromptedEncoder`.
-        - An encoder, which is returned unchanged.
+        - Any of these with a prompt after a colon: ``"use:a picture of a {}"``; or an encoder itself.
     """
     if isinstance(source, TextEncoder):
         return source

@@ -48,8 +48,7 @@ def _shift_to_trace(eigenvalues: Matrix, trace: float) -> float:
 def top_eigenvectors(S: Matrix, rank: int, null: int) -> Matrix:
     """Return the maximiser of ``tr(U'SU)``: the top-r eigenvectors of S that lie in the span, as columns.
 
-    A null direction counts as an eigenvalue of zero, so eigenvectors of negative eigenvalues enter only when
-    no null direction is left to hold the trace.
+    Null directions count as eigenvalues of zero: negative ones enter only when no null direction is left.
     """
     eigenvalues, vectors = np.linalg.eigh(0.5 * (S + S.T))
     eigenvalues, vectors = eigenvalues[::-1], vectors[:, ::-1]

@@ -83,8 +83,7 @@ def row_scale(X: Any, normalize: bool) -> Matrix:
 class Rows:
     """Rows ``scale[i] * X[i]`` of a C-contiguous array, of a memory map of one, or of a CSR matrix.
 
-    Random rows of a file that is larger than memory would each cost a read of the disk. A pass over a memory map
-    therefore takes random chunks, reads each from front to back, and visits the rows inside it in random order.
+    A pass over a memory map takes random chunks, and visits the rows inside each in random order.
     """
 
     def __init__(self, X: Any, scale: Matrix, n_threads: int = 1) -> None:
@@ -151,8 +150,7 @@ def run_in_threads(
 ) -> list[Result]:
     """Run ``function(k)`` for each k at the same time, the first in the calling thread.
 
-    The functions may wait for each other. ``abort`` must end that waiting: it is called when one of them, or the
-    start of a thread, has failed.
+    The functions may wait for each other. ``abort`` ends that waiting, when one of them or a start has failed.
     """
 
     def run(k: int) -> Result:
