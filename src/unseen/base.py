@@ -314,7 +314,6 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         raise ValueError(f"explain: the scores of {type(self).__name__} are not sums over seen labels.")
 
     def _saved_params(self) -> dict[str, Any]:
-        """Parameters that `save` writes."""
         return self.get_params(deep=False)  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
@@ -422,11 +421,9 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         return moved / largest / lengths if self.normalize_ else moved
 
     def _seen_vectors(self) -> Matrix:
-        """The seen label vectors as the method uses them."""
         return self._embed(self.label_vectors_[: self.n_seen_], "seen")
 
     def _named_scores(self, X: Any, labels: Any) -> tuple[tuple[str, ...], Matrix]:
-        """Names of the requested labels, and their margin scores."""
         check_is_fitted(self)
         names, vectors = self._resolve(labels)
         return names, self._margin_scores(self._check_images(X), self._embed(vectors, "labels", names))

@@ -206,7 +206,6 @@ def _certificate_table(certificates: Sequence[Certificate], params: Mapping[str,
 
 
 def _label_map(model: TAEP) -> Any:
-    """Plot the label vectors as given to the model, and after its projection."""
     centred = model.label_vectors_ - model.label_center_
     unit = centred / np.linalg.norm(centred, axis=1, keepdims=True)
     maps = {"before projection": unit, "after projection": unit @ model.projection_}

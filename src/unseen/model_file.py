@@ -92,7 +92,6 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _find_class(name: Any, expected: type) -> Any:
-    """Class of this name among ``expected`` and its imported subclasses, or None."""
     for module in ("unseen", *MODULES_OF_TAGGERS):
         import_module(module)
         waiting = [expected]
@@ -116,7 +115,6 @@ class Stored:
     """Base class of what a model file holds: its parameters, and every attribute that ends in ``_``."""
 
     def _saved_params(self) -> dict[str, Any]:
-        """Parameters that `save` writes."""
         return {}
 
 
@@ -161,7 +159,6 @@ class _Writer(NamedTuple):
 
 
 def _halved(array: NDArray[Any]) -> NDArray[Any]:
-    """A float32 array in half precision if that loses nothing."""
     with np.errstate(over="ignore"):
         half = array.astype(np.float16) if array.dtype == np.float32 else array
     return half if np.array_equal(half, array) else array

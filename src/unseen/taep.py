@@ -358,7 +358,6 @@ def _check_weights(sample_weight: Any, X: Any) -> Matrix | None:
 
 
 def _check_rank(rank: Any, n_seen: int, n_dims: int) -> int:
-    """Rank as a number: ``rank`` itself, or a share of the seen labels."""
     if rank is None or isinstance(rank, float | np.floating):
         share = 1.0 if rank is None else check_number(rank, "rank", high=1.0, strict=True)
         return min(max(round(share * n_seen), 1), n_dims)

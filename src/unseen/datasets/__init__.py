@@ -40,7 +40,6 @@ def read_annotations(source: str | PathLike[str], split: str | None = None, **op
 
 
 def _reader(path: Path, year: int | None) -> Callable[..., Annotations]:
-    """The reader for a file or folder, chosen by its content."""
     if path.is_file():
         with path.open("rb") as file:
             is_json = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")

@@ -150,7 +150,6 @@ def _match(path: str, images: Sequence[str], rows: list[int]) -> tuple[int, int]
 
 
 def _parts(path: str) -> list[str]:
-    """Folders and file name, without ``.`` and the like."""
     return [part for part in path.split("/") if part not in ("", ".", "..")] or [path]
 
 

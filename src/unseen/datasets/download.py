@@ -79,7 +79,6 @@ def get_data_set(
 
 
 def _incomplete_lists(data_set: DataSet, folder: Path) -> list[str]:
-    """Lists that are missing or have the wrong number of images."""
     paths = {name: folder / name for name in data_set.lists}
     n_images = {name: len(path.read_bytes().split()) for name, path in paths.items() if path.is_file()}
     return [name for name, count in data_set.lists.items() if n_images.get(name) != count]
@@ -98,7 +97,6 @@ def _fetch(urls: list[str], path: Path, md5: str, report: Callable[[str], Progre
 
 
 def _unpack(data_set: DataSet, into: Path, temporary: Path, report: Callable[[str], Progress]) -> None:
-    """Unpack all archives into a temporary folder, and move the data set from there when it is complete."""
     shutil.rmtree(temporary, ignore_errors=True)  # left by a process that was killed
     try:
         for archive, (_, size) in data_set.archives.items():

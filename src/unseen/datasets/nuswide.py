@@ -70,7 +70,6 @@ def _index(folder: Path) -> dict[str, Path]:
 
 
 def _names(path: Path) -> list[str]:
-    """Lines of a file, without blank ones, with slashes."""
     try:
         lines = path.read_text("utf-8-sig").splitlines()
     except UnicodeDecodeError:
@@ -82,7 +81,6 @@ def _names(path: Path) -> list[str]:
 
 
 def _split(files: dict[str, Path], images: list[str]) -> tuple[str, ...] | None:
-    """Part of each image, if there are lists of both parts."""
     lists = {part: files.get(f"{part}imagelist.txt") for part in ("train", "test")}
     if None in lists.values():
         return None

@@ -187,7 +187,6 @@ def _draw_tags(
 
 
 def _ancestry(name: str) -> list[str]:
-    """Chain from a node up to the root, both included."""
     return [name, *(_ancestry(IS_A[name]) if name in IS_A else [])]
 
 

@@ -115,7 +115,6 @@ def _read_text(path: Path) -> tuple[DataFrame, list[str]]:
 
 
 def _label_columns(path: Path, names: list[str], ignore: Sequence[str]) -> list[int]:
-    """Positions of the columns that are labels or contain them."""
     if names[0].lower() not in _IMAGE_COLUMNS:
         raise _wrong(path, f"the first column is called {names[0]!r}. Call it one of {', '.join(_IMAGE_COLUMNS)}.")
     # The first column is identified by position, so that a label may share its name: 'path' is a NUS-WIDE tag.
@@ -131,7 +130,6 @@ def _label_columns(path: Path, names: list[str], ignore: Sequence[str]) -> list[
 
 
 def _read_cells(path: Path, cells: DataFrame, tristate: str | None) -> NDArray[np.float32]:
-    """Y of the form "columns"."""
     codes = _CELLS
     if tristate is not None:
         codes = {"1": 1, "-1": 0, "0": np.nan if tristate == "unknown" else 0, **_UNKNOWN}

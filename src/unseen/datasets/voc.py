@@ -71,7 +71,6 @@ def find_voc(devkit: str | PathLike[str], year: int | None = None) -> Path | Non
 
 
 def _read_split(lists: Path, split: str) -> tuple[list[str], Matrix]:
-    """Images of a split, and whether they show each class."""
     images: list[str] = []
     columns = []
     for name in VOC_CLASSES:

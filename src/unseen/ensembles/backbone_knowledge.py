@@ -133,7 +133,6 @@ class BackboneKnowledge(ScoredTagger):
         self._set_classes()
 
     def _set_classes(self) -> None:
-        """Learn the names of the classes and of their kinds."""
         _RECENT.pop(self, None)  # of an earlier fit
         if self.class_vectors is None:
             raise ValueError("class_vectors: None was given. Pass the text vectors of the backbone's class names.")
@@ -243,7 +242,6 @@ class BackboneKnowledge(ScoredTagger):
         return names, unit_rows(M) @ self.name_basis_
 
     def _by_class(self, of_names: Any) -> Any:
-        """Largest value over the names of each class."""
         return np.maximum.reduceat(of_names[self.membership_.indices], self.membership_.indptr[:-1], axis=0)
 
     def _part_table(self, X: Any, M: Matrix, rows: Any, columns: Any) -> tuple[list[tuple[Kind, str]], Matrix]:

@@ -155,7 +155,6 @@ def reliability(Y_true: ArrayLike, P: ArrayLike, n_groups: int = 10) -> Reliabil
 
 
 def _check(Y_true: ArrayLike, scores: ArrayLike) -> tuple[BoolMatrix, FloatMatrix, BoolMatrix]:
-    """Return the positive entries, the scores, and the known entries."""
     relevant, known = check_targets(Y_true)
     values = check_scores(scores, shape=relevant.shape)
     return relevant, values, np.ones_like(relevant) if known is None else known
@@ -184,7 +183,6 @@ def _counts(Y_true: ArrayLike, Y_pred: ArrayLike, need_positive: bool = True) ->
 
 
 def _ratio(part: Any, whole: Any, otherwise: float = 0.0) -> NDArray[np.float64]:
-    """Return part / whole, and ``otherwise`` where the whole is 0."""
     whole = np.asarray(whole)
     ratio: NDArray[np.float64] = np.divide(part, whole, out=np.full(whole.shape, otherwise), where=whole != 0)
     return ratio

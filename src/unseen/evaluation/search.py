@@ -197,7 +197,6 @@ def _draw(relevant: NDArray[np.bool_], generator: np.random.RandomState) -> Hold
 
 
 def _thinned(fold: HoldoutFold, number: int, max_images: int | None, seed: int | None) -> HoldoutFold:
-    """Return the fold with at most ``max_images`` images to train on."""
     if max_images is None or len(fold.train_images) <= check_count(max_images, "max_images"):
         return fold
     rng = np.random.default_rng(None if seed is None else [seed, number])

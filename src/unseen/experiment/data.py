@@ -188,7 +188,6 @@ def read_data(
 
 
 def _read_labels(name: str, path: Path) -> Annotations:
-    """Annotations; for a VOC devkit, those of the year in the data set's name."""
     if not path.is_dir() or name not in ("voc2007", "voc2012"):
         return read_annotations(path)
     if name == "voc2007":
@@ -216,7 +215,6 @@ def _find_annotations(folder: Path, name: str) -> Path:
 
 
 def _find_features(folder: Path, name: str) -> list[Path]:
-    """Archives with features, in the order of preference."""
     found = []
     for path in _find(folder, name, "*.npz"):
         with suppress(OSError, ValueError), np.load(path) as archive:
@@ -234,7 +232,6 @@ def _backbone(path: Path, name: str) -> str:
 
 
 def _training_images(annotations: Annotations, seed: int, notes: list[str]) -> NDArray[np.bool_]:
-    """Training images according to the annotations, otherwise a random half."""
     n_images = len(annotations)
     if annotations.split is None:
         is_train = np.zeros(n_images, dtype=np.bool_)
@@ -259,7 +256,6 @@ def _training_images(annotations: Annotations, seed: int, notes: list[str]) -> N
 def _read_features(
     path: Path, name: str, annotations: Annotations, notes: list[str]
 ) -> tuple[str, NDArray[Any], NDArray[Any] | None]:
-    """Name of the backbone, features and class logits, one row per annotated image."""
     try:
         found = open_features(path)
         by_order = not found.has_names and set(annotations.images) != set(found.paths)
@@ -280,7 +276,6 @@ def _read_features(
 
 
 def _rows_of(annotations: Annotations, paths: Sequence[str]) -> NDArray[np.intp]:
-    """Row of each annotated image in the features."""
     places = annotations.rows_for(paths, missing="mark")
     rows = np.full(len(annotations), -1, dtype=np.intp)
     rows[places[places >= 0]] = np.flatnonzero(places >= 0)

@@ -90,7 +90,6 @@ def stacked_and_backbone(n_features: int, knowledge: Any) -> ZeroShotTagger:
 
 
 def _taep_family(suffix: str, loss: Literal["max", "mean"]) -> list[Method]:
-    """TAEP and its two variants with one of the losses."""
     model, stages = TAEP(rank=1.0, loss=loss, tol=FINAL_TOL), (_RANK_AND_BETA, _CENTRE, _GAMMA_AND_LAMBDA)
     return [
         Method(f"TAEP{suffix}", "paper", model, (_RANK_AND_BETA, _CENTRE, _GAMMA), in_search=_LOOSE),
@@ -167,7 +166,6 @@ def choose_methods(names: Sequence[str]) -> tuple[Method, ...]:
 
 
 def _load(path: str) -> Method:
-    """The method of a user's class, given as ``module:Name``."""
     module_name, _, name = path.partition(":")
     if str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))  # and stays there: worker processes import the module too

@@ -151,7 +151,6 @@ def _sections(result: Reproduction) -> list[Section]:
 
 
 def _draw(result: Reproduction) -> dict[str, tuple[Figure, str]]:
-    """Every figure that has data, by file name."""
     drawings = {"labels": _draw_labels(result)}
     if len(result.strength):
         drawings["figure2"] = _draw_strength(result)

@@ -342,7 +342,6 @@ def _code_digest() -> str:
 
 
 def _digests(data: ExperimentData) -> dict[str, str]:
-    """Hash of each part of the data, by kind and name."""
     parts = {"annotations": digest(list(data.labels), data.Y, data.is_train)}
     for kind in ("features", "logits", "relations"):
         parts |= {f"{kind} {name}": digest(matrix) for name, matrix in getattr(data, kind).items()}
@@ -352,7 +351,6 @@ def _digests(data: ExperimentData) -> dict[str, str]:
 
 
 def _key(cell: Cell, data: ExperimentData, plan: SearchPlan, digests: Mapping[str, str]) -> str:
-    """Key of everything that the result depends on."""
     method = cell.method
     used = ["annotations", f"features {cell.backbone}"]
     used += [f"vectors {source}" for source in cell.sources]

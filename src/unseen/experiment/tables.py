@@ -148,7 +148,6 @@ def _printed(papers: float, ours: float) -> str:
 
 
 def _main_note(result: Reproduction, protocol: str) -> str:
-    """What is said below Table 2, about both."""
     if protocol != PROTOCOLS[-1]:
         return ""
     note = "In per cent" + ("; Hamming loss: lower is better." if "Hamming" in result.metrics else ".")

@@ -259,7 +259,6 @@ def _begin(
 def _describe_rows(
     version: _Version, backbone: Backbone, batch: int, jobs: int | None, progress: Progress | None
 ) -> dict[int, Problem]:
-    """Compute and store the rows that are not done; returns the images that cannot be read."""
     rows = {version.content["images"][row][0]: row for row in np.flatnonzero(~version.mask).tolist()}
     before, total = len(version.mask) - len(rows), len(version.mask)
     report = progress or (lambda done, total: None)
@@ -283,7 +282,6 @@ def _describe_rows(
 
 
 def _save(version: _Version, described: dict[int, Described]) -> None:
-    """Write rows, then mark them as done."""
     rows = list(described)
     for name, values in zip(_ARRAYS, zip(*described.values(), strict=True), strict=True):
         if values[0] is not None:

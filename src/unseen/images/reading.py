@@ -128,7 +128,6 @@ def _paths_in_folder(folder: Path, problems: list[Problem]) -> list[str]:
 
 
 def _column(lines: list[str], source: Path) -> list[str]:
-    """Column of image files in a table whose cells are separated by commas, semicolons or tabs."""
     rows = list(csv.DictReader(lines, delimiter=guess_delimiter("".join(lines[:1]))))
     column = next((name for name in _COLUMNS if rows and name in rows[0]), None)
     if column is None:
@@ -308,7 +307,6 @@ def _decode_truncated(path: str | Path, shorter: int | None) -> tuple[Image.Imag
 
 
 def _taken(exif: Any) -> str | None:
-    """Date and time of a photo, from its EXIF data."""
     text = str(exif.get_ifd(_EXIF_IFD).get(_DATE_ORIGINAL) or exif.get(_DATE_CHANGED) or "")
     try:
         return datetime.strptime(text[:19].strip(), "%Y:%m:%d %H:%M:%S").strftime(_DATE)
@@ -338,7 +336,6 @@ def _with_8_bits(image: Image.Image, path: str | Path) -> Image.Image:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong with a file."""
     from PIL import UnidentifiedImageError
     from PIL.Image import MAX_IMAGE_PIXELS, DecompressionBombError
 

@@ -135,7 +135,6 @@ def _count(lines: Iterator[str], rows: Mapping[str, int], separator: str | None)
 
 
 def _fold(text: str) -> str:
-    """Text case-folded, with single spaces, in one Unicode normal form."""
     text = text if text.isascii() else unicodedata.normalize("NFKC", text)
     return re.sub(" +", " ", text).casefold()
 

@@ -251,7 +251,6 @@ def file_stamp(path: Path) -> str:
 
 
 def _graph_of(source: str) -> Path:
-    """ONNX file of an encoder that is named by a path or by its name on the hub."""
     path = Path(source).expanduser()
     if is_there(source) or path.suffix == ".onnx" or path.is_absolute():
         return _find_graph(path)

@@ -95,7 +95,6 @@ def _split_weight(source: str) -> tuple[str, float]:
 
 
 def _from_source(names: tuple[str, ...], source: str, senses: Mapping[str, str] | None) -> tuple[Matrix, str]:
-    """Relation matrix of one source, and a description of the source."""
     path = Path(source)
     if source.lower() == "wordnet":
         paths = path_lengths(names, senses)
@@ -127,7 +126,6 @@ def _symmetric(matrix: Any, name: str) -> Matrix:
 
 
 def _refuse(bad: NDArray[np.bool_], matrix: Any, name: str, rule: str) -> None:
-    """Raise a ValueError that shows the first entries marked as bad, if there are any."""
     pairs, values = np.argwhere(bad), np.asarray(matrix)
     if len(pairs):
         labels = list(getattr(matrix, "columns", range(len(values))))

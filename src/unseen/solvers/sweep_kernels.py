@@ -178,7 +178,6 @@ def _update_later_rows(i, size, products, squared_norm, old_s, s):
 
 @njit(cache=True)
 def _add_changes(shared, V, first, last):
-    """Add the changes of all threads to some features."""
     for k in range(shared.has_moved.shape[0]):
         if shared.has_moved[k]:
             V_change = shared.V_changes[k]
