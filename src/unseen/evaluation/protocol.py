@@ -154,8 +154,8 @@ def class_split(classes: str, names: Sequence[str]) -> ClassSplit:
     if missing:
         raise ValueError(f"classes: {len(missing)} labels of {classes!r} are not in the data: {listed(missing)}.")
     if isinstance(seen, int) and len(names) != seen + len(unseen):
-        found = f"{len(names) - len(unseen)} labels beside the {len(unseen)} unseen ones"
-        raise ValueError(f"classes: {classes!r} has {seen} seen labels, and the data {found}.")
+        rest = f"{len(names) - len(unseen)} labels beside the {len(unseen)} unseen ones"
+        raise ValueError(f"classes: {classes!r} has {seen} seen labels, and the data {rest}.")
     sides = (None if isinstance(side, int) else [str(found[name]) for name in side] for side in (seen, unseen))
     return named_split(names, *sides)
 

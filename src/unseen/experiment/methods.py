@@ -71,6 +71,9 @@ _GAMMA: Final[Grid] = {"gamma": [0.01, 0.03, 0.1, 1.0]}
 _GAMMA_AND_LAMBDA: Final[Grid] = {"gamma": [0.03, 0.3], "lam": [0.01, 0.03, 0.1, 0.3, 1.0]}
 _CENTRE: Final[Grid] = {"center": [True, False]}
 _KNOWLEDGE: Final = {"sharpness": [4.0, 6.0], "cooccurrence": [0.1, 0.5]}
+_STACKED: Final[dict[str, Any]] = {
+    "relations": "hit counts", "needs_relations": False, "in_search": {"n_splits": 2, **_LOOSE}
+}  # fmt: skip
 
 
 def backbone_alone(n_features: int, knowledge: Any) -> ZeroShotTagger:
@@ -112,38 +115,15 @@ METHODS: Final[tuple[Method, ...]] = (
     Method("DeViSE", "paper", DeViSE(), ({"alpha": [1e-2, 3e-3, 1e-3], "pairs": ["all", "worst"]}, _CENTRE)),
     Method("Cosine", "paper", Cosine(), (_CENTRE,), shared_space=True),
     Method("ESZSL", "paper", ESZSL(), ({"gamma": [0.1, 1.0, 10.0, 100.0], "lam": [0.1, 1.0, 10.0]}, _CENTRE)),
-    Method(
-        "Stacked",
-        "paper",
-        Stacked(tol=FINAL_TOL),
-        ({"C": [3.0]},),  # a single setting, for its held-out score
-        relations="hit counts",
-        needs_relations=False,
-        vectors=(IN_A_PICTURE, SIDE_BY_SIDE),
-        in_search={"n_splits": 2, **_LOOSE},
-    ),
+    # A single setting, for its held-out score.
+    Method("Stacked", "paper", Stacked(tol=FINAL_TOL), ({"C": [3.0]},), vectors=(IN_A_PICTURE, SIDE_BY_SIDE),
+           **_STACKED),
     Method("BackboneKnowledge", "open", backbone_alone, (_KNOWLEDGE,), columns="logits", vectors=(IN_A_PICTURE,)),
-    Method(
-        "TAEP + BackboneKnowledge",
-        "open",
-        taep_and_backbone,
-        (_prefixed("second", _KNOWLEDGE),),
-        columns="both",
-        vectors=(IN_A_PICTURE,),
-        in_search={"first__tol": 5e-2},
-    ),
-    Method(
-        "Stacked + BackboneKnowledge",
-        "open",
-        stacked_and_backbone,
-        (_prefixed("evidence", _KNOWLEDGE),),
-        columns="both",
-        relations="hit counts",
-        needs_relations=False,
-        vectors=(IN_A_PICTURE,),
-        in_search={"n_splits": 2, **_LOOSE},
-    ),
-)
+    Method("TAEP + BackboneKnowledge", "open", taep_and_backbone, (_prefixed("second", _KNOWLEDGE),),
+           columns="both", vectors=(IN_A_PICTURE,), in_search={"first__tol": 5e-2}),
+    Method("Stacked + BackboneKnowledge", "open", stacked_and_backbone, (_prefixed("evidence", _KNOWLEDGE),),
+           columns="both", vectors=(IN_A_PICTURE,), **_STACKED),
+)  # fmt: skip
 
 
 def choose_methods(names: Sequence[str]) -> tuple[Method, ...]:
