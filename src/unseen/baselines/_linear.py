@@ -16,9 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from unseen.base import TrainingProblem, ZeroShotTagger
 from unseen.solvers.rows import read_chunks
-from unseen.validation import Matrix, check_count
-
-Targets = NDArray[np.int8]
+from unseen.validation import Matrix, Targets, check_count
 
 MAX_ITER = 2000  # L-BFGS iterations
 MOST_SQUARE = 5000  # features whose products with each other are computed
@@ -222,5 +220,4 @@ def quantised(values: Matrix, axis: int) -> tuple[NDArray[np.int8], NDArray[np.f
 def parts_in_span(vector: Matrix, seen: Matrix, label: Matrix) -> Matrix:
     """Split ``<vector, label>`` into ``e_k <seen_k, label>``: ``vector = sum_k e_k seen_k`` with least ``|e|``."""
     evidence = np.linalg.lstsq(seen.T, vector, rcond=1e-10)[0]
-    parts: Matrix = evidence * (seen @ label)
-    return parts
+    return np.asarray(evidence * (seen @ label))

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from unseen.base import TrainingProblem
-from unseen.baselines._linear import ScoredTagger, Targets, gather, parts_in_span, ridge_solver, unit_rows
-from unseen.validation import Matrix, check_count, check_number
+from unseen.baselines._linear import ScoredTagger, gather, parts_in_span, ridge_solver, unit_rows
+from unseen.validation import Matrix, Targets, check_count, check_number
 
 MOST_SUBSETS = 3_000_000
 

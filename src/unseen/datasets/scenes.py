@@ -209,5 +209,4 @@ def _observed_vectors(semantics: Matrix, n_dims: int, semantic_gap: float, rng: 
     nuisance = rng.standard_normal((len(semantics), _N_NUISANCE)) / np.sqrt(_N_NUISANCE)
     meaning = np.sqrt(1.0 - semantic_gap) * semantics + np.sqrt(semantic_gap) * unrelated
     frame, _ = np.linalg.qr(rng.standard_normal((n_dims, _N_SEMANTIC + _N_NUISANCE)))
-    vectors: Matrix = np.hstack([meaning, _NUISANCE_STRENGTH * nuisance]) @ frame.T
-    return vectors
+    return np.asarray(np.hstack([meaning, _NUISANCE_STRENGTH * nuisance]) @ frame.T)

@@ -184,5 +184,4 @@ def _counts(Y_true: ArrayLike, Y_pred: ArrayLike, need_positive: bool = True) ->
 
 def _ratio(part: Any, whole: Any, otherwise: float = 0.0) -> NDArray[np.float64]:
     whole = np.asarray(whole)
-    ratio: NDArray[np.float64] = np.divide(part, whole, out=np.full(whole.shape, otherwise), where=whole != 0)
-    return ratio
+    return np.asarray(np.divide(part, whole, out=np.full(whole.shape, otherwise), where=whole != 0))

@@ -52,8 +52,7 @@ class UniversalSentenceEncoder:
 
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
         """Vectors of words or phrases in any of the 16 languages, of shape (n_texts, 512)."""
-        vectors: NDArray[Any] = self._model.encode(_check_texts(texts))
-        return vectors
+        return np.asarray(self._model.encode(_check_texts(texts)))
 
 
 class OnnxEncoder:

@@ -227,5 +227,4 @@ def _vectors(texts: Sequence[str], source: Source) -> Matrix:
 
 
 def _unit(vectors: Matrix) -> Matrix:
-    scaled: Matrix = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    return scaled
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
