@@ -152,10 +152,7 @@ def map_losses(Z: Matrix, C: Matrix, T: Targets, *, worst: bool) -> tuple[Matrix
 
 
 def pair_losses(scores: Matrix, T: Targets, *, worst: bool) -> tuple[Matrix, Matrix]:
-    """``[1 - s_p + s_n]_+`` of each image, its mean over all pairs or its largest value, and its slope in s.
-
-    Every image has a pair.
-    """
+    """``[1 - s_p + s_n]_+`` of each image, its mean over all pairs or its largest value, and its slope in s."""
     slopes = np.zeros_like(scores)
     if worst:
         images = np.arange(len(scores))

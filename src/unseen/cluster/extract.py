@@ -80,10 +80,7 @@ def _read(folder: Path) -> Any:
 def describe_on_cluster(
     files: Sequence[File], backbone: str, known: set[bytes], part_size: int = 64
 ) -> Generator[Described, None, None]:
-    """Describe the files of a photo library on the workers of the current Dask client, in their order.
-
-    Each worker opens the backbone once. The work of a lost worker is done by another one.
-    """
+    """Describe the files of a photo library on the workers of the current Dask client, in their order."""
     client = current_client()
     shared = share(client, known)
     running: deque[Any] = deque()

@@ -97,11 +97,7 @@ def best_on_cluster(
     expression: Expression, now: Snapshot, wanted: NDArray[np.bool_], top: int | None, min_p: float,
     part_size: int = 131_072,
 ) -> Best:  # fmt: skip
-    """Run `unseen.photos.query.best_rows` on the workers of the current Dask client.
-
-    Each task reads a part of the stored rows, a block at a time: a worker needs memory for a block only. The
-    client receives the best rows of each part.
-    """
+    """Run `unseen.photos.query.best_rows` on the workers of the current Dask client."""
     from unseen.photos.query import exact_best, largest, n_candidates
 
     client, most = current_client(), n_candidates(expression, top)

@@ -98,10 +98,7 @@ def top_k(scores: ArrayLike, k: int) -> BoolMatrix:
 
 
 def micro_f1(Y_true: ArrayLike, Y_pred: ArrayLike) -> float:
-    r"""Micro-F1, :math:`2 \sum_c TP_c / \sum_c (\hat P_c + P_c)`, with all entries pooled.
-
-    TP are the hits, :math:`\hat P` the predicted and P the true positives of label c.
-    """
+    r"""Micro-F1, :math:`2 \sum_c TP_c / \sum_c (\hat P_c + P_c)`, with all entries pooled."""
     return precision_recall_f1(Y_true, Y_pred)[2]
 
 
@@ -115,10 +112,7 @@ def macro_f1(Y_true: ArrayLike, Y_pred: ArrayLike) -> float:
 
 
 def hamming_loss(Y_true: ArrayLike, Y_pred: ArrayLike) -> float:
-    r"""Hamming loss, the share of known entries that are predicted wrongly.
-
-    For a top-k prediction of L labels, with on average a positives per image, Hamming * L = (k + a) (1 - F1).
-    """
+    r"""Hamming loss, the share of known entries that are predicted wrongly."""
     hits, predicted, positive, n_known = _counts(Y_true, Y_pred, need_positive=False).sum(axis=1)
     return float(_ratio(predicted + positive - 2 * hits, n_known))
 

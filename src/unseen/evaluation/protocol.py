@@ -74,16 +74,13 @@ class ClassSplit:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The part of a data set that one phase of an experiment may use.
-
-    ``labels`` and ``images`` are the columns and rows of the full label matrix that those of ``Y`` come from.
-    """
+    """The part of a data set that one phase of an experiment may use."""
 
     X: Any
     Y: NDArray[Any]
-    labels: NDArray[np.intp]
+    labels: NDArray[np.intp]  # columns of the full label matrix
     names: tuple[str, ...]
-    images: NDArray[np.intp]
+    images: NDArray[np.intp]  # and its rows
 
 
 def alternating_split(names: Sequence[str]) -> ClassSplit:

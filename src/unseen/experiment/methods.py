@@ -130,8 +130,7 @@ def choose_methods(names: Sequence[str]) -> tuple[Method, ...]:
     """Entries of `METHODS` by name, ignoring case, and classes of yours as ``module:Name``.
 
     A class is a `ZeroShotTagger` whose parameters all have defaults; its module is also looked for in the current
-    folder. It joins the paper track, under its own name. If it has an attribute ``search_grid``, a grid as
-    `sklearn.model_selection.ParameterGrid` takes it, this is searched; otherwise it keeps its default parameters.
+    folder. It joins the paper track. Its attribute ``search_grid`` is searched; without it, it keeps its defaults.
     """
     known = {method.name.casefold(): method for method in METHODS}
     unknown = [name for name in names if ":" not in name and name.casefold() not in known]

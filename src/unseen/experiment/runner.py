@@ -43,10 +43,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """How parameters are chosen: halvings of the seen labels, and the maximum number of training images per fold.
-
-    Most of the variance comes from which labels are hidden: rather more halvings than images.
-    """
+    """How parameters are chosen: halvings of the seen labels, and at most how many training images per fold."""
 
     halvings: int = 6
     most_images: int = 800
@@ -92,10 +89,7 @@ class Experiment:
 
 
 def class_splits(main: ClassSplit, n_random: int, seed: int) -> dict[str, ClassSplit]:
-    """The main split and up to ``n_random`` distinct random ones with as many seen labels, by name.
-
-    The same seed gives the same splits, and a longer list begins with the shorter one.
-    """
+    """The main split and up to ``n_random`` distinct random ones with as many seen labels, by name."""
     used = sorted(main.seen + main.unseen)
     names = [main.names[column] for column in used]
     wanted = min(check_count(n_random, "n_random", low=0), comb(len(used), len(main.seen)) - 1)

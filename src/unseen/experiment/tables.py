@@ -105,10 +105,7 @@ class Interval(NamedTuple):
 
 
 def interval(values: Any) -> Interval:
-    """Mean of values with its 95 % interval, ``t s / sqrt(n)``, t with n - 1 degrees of freedom.
-
-    Splits of the same classes share data: the interval is about other splits of this data set, not other data.
-    """
+    """Mean of values with its 95 % interval, ``t s / sqrt(n)``, t with n - 1 degrees of freedom."""
     sample = np.asarray(values, dtype=np.float64).ravel()
     if sample.size < 2:
         return Interval(float(sample.mean()) if sample.size else np.nan, np.nan)

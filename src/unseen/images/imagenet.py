@@ -26,19 +26,12 @@ class Kinds(NamedTuple):
 
 
 def class_names() -> tuple[str, ...]:
-    """One name per class, all different even when case is ignored.
-
-    It is the first lemma of the class's WordNet synset, except for four classes that share theirs with another:
-    "crane bird", "construction crane", "Cardigan Welsh corgi" and "tank suit".
-    """
+    """One name per class, all different even when case is ignored."""
     return tuple(row["names"].split("; ")[0] for row in _table("imagenet1k.csv"))
 
 
 def class_kinds() -> Kinds:
-    """Names of the kinds that classes belong to, besides `class_names`: a tabby is a cat, a feline, an animal.
-
-    They are the lemmas of the classes' synsets and of all synsets above these in WordNet's is-a hierarchy.
-    """
+    """Names of the kinds that classes belong to, besides `class_names`: a tabby is a cat, a feline, an animal."""
     import scipy.sparse as sp
 
     above = {row["wnid"]: row["hypernyms"].split() for row in _table("imagenet1k_kinds.csv")}

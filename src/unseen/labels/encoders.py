@@ -170,10 +170,7 @@ class OnnxEncoder:
 
 
 class PromptedEncoder:
-    """A text encoder that puts every text into a prompt, in the place of its ``{}``.
-
-    Single words, such as "train" and "crane", have several meanings; "a picture of a train" has fewer.
-    """
+    """A text encoder that puts every text into a prompt, in the place of its ``{}``."""
 
     def __init__(self, encoder: TextEncoder | str | Path, prompt: str) -> None:
         if not isinstance(prompt, str) or prompt.count("{}") != 1:

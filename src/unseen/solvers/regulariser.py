@@ -11,9 +11,8 @@ from unseen.validation import Matrix
 def transfer_term(C: Matrix, n_seen: int) -> Matrix:
     """``C'QC / 2`` of ``H(P) = tr(P C'QC) / 2``: unseen labels near the seen ones and apart from each other.
 
-    ``H`` is half the mean similarity of two unseen labels minus half the mean similarity of a seen and an unseen
-    one. The first mean is over no pair when there is one unseen label, and is then left out. Sums over pairs are
-    products of sums, so Q itself, one entry per pair of labels, is not needed.
+    ``H`` is half the mean similarity of two unseen labels, if there are two, minus half the mean similarity of a
+    seen and an unseen one. Sums over pairs are products of sums, so Q itself is not needed.
     """
     seen, unseen = C[:n_seen], C[n_seen:]
     n_unseen = len(unseen)
