@@ -46,10 +46,7 @@ def content(folder):
 
 
 def run(photos, library, action):
-    with (
-        PhotoLibrary.open(library, create=True, backbone=BlockMeans()).journal() as journal,
-        redirect_stdout(None),
-    ):
+    with PhotoLibrary.open(library, create=True, backbone=BlockMeans()).journal() as journal, redirect_stdout(None):
         n_failed = write([(photo, TAGS) for photo in photos], journal) if action == "write" else undo(journal)
     assert not n_failed
 
