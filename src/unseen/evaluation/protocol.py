@@ -149,7 +149,8 @@ def class_split(classes: str, names: Sequence[str]) -> ClassSplit:
     found = {name: places.get(name, places.get(label_key(name))) for name in wanted}
     missing = [name for name, own in found.items() if own is None]
     if missing:
-        raise ValueError(f"classes: {len(missing)} labels of {classes!r} are not in the data: {listed(missing)}.")
+        lacking = f"{len(missing)} of the {len(wanted)} labels of {classes!r}: {listed(missing)}"
+        raise ValueError(f"classes: the data lack {lacking}. Known splits: {', '.join(CLASS_SPLITS)}.")
     if isinstance(seen, int) and len(names) != seen + len(unseen):
         rest = f"{len(names) - len(unseen)} labels beside the {len(unseen)} unseen ones"
         raise ValueError(f"classes: {classes!r} has {seen} seen labels, and the data {rest}.")
