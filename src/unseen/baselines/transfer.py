@@ -107,8 +107,8 @@ class LabelPropagation(_FromClassifiers):
         f = alpha S f + (1 - alpha) p,      that is      f = (1 - alpha) (I - alpha S)^-1 p
 
     which minimises, for symmetric relations R with degrees d,
-    ``alpha/2 sum_cj R_cj (f_c - f_j)^2 + (1 - alpha) sum_c d_c (f_c - p_c)^2``. Each p_k is a logistic regression
-    that minimises ``sum over known (i, k) of log(1 + exp(-t_ik (x_i w_k + b_k))) + |w_k|^2 / (2 C)``.
+    ``alpha/2 sum_cj R_cj (f_c - f_j)^2 + (1 - alpha) sum_c d_c (f_c - p_c)^2``. Each p_k is a logistic regression,
+    the classifier of `COSTA`.
 
     Row c of S holds the ``relations`` of label c to the others (0 to itself), divided by their sum. A label
     without relations has ``exp(cos(m_c, m_j) / temperature)`` in their place. A label scored later is attached to
@@ -119,30 +119,21 @@ class LabelPropagation(_FromClassifiers):
     ----------
     alpha : float, default=0.5
         Share of a label's score that comes from its neighbours, above 0 and below 1.
-    C : float, default=1.0
-        Inverse strength of the penalty of the classifiers; their losses are summed over the images.
-    temperature : float, default=0.1
-        How far similarities of label vectors reach: towards 0 only the nearest label counts.
-    normalize, center : bool, default=True
-        Scale features and label vectors to unit length, the latter after subtracting the mean of those in `fit`.
+    C, temperature, normalize, center
+        As in `COSTA`; the temperature is that of similarities between all labels.
 
     Attributes
     ----------
-    weights_, bias_ : ndarray of shape (n_features, n_seen) and (n_seen,)
-        The classifiers of the seen labels.
+    weights_, bias_
+        As in `COSTA`.
     reach_ : ndarray of shape (n_seen + n_unseen, n_seen)
         ``(1 - alpha) (I - alpha S)^-1``, the columns of the seen labels.
     """
 
     def __init__(
-        self,
-        alpha: float = 0.5,
-        C: float = 1.0,
-        temperature: float = 0.1,
-        *,
-        normalize: bool = True,
+        self, alpha: float = 0.5, C: float = 1.0, temperature: float = 0.1, *, normalize: bool = True,
         center: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.alpha = alpha
         self.C = C
         self.temperature = temperature
