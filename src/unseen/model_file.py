@@ -32,17 +32,10 @@ Model = TypeVar("Model")
 
 
 def save(model: Any, path: str | Path, notes: dict[str, Any] | None = None) -> None:
-    """Write a fitted model to one file, atomically.
+    """Write a fitted model to one file, atomically; ``notes`` are anything that JSON can hold, for `read_notes`.
 
-    Parameters
-    ----------
-    model : ZeroShotTagger
-        A parameter that is neither a plain value nor a tagger, such as a random generator, is saved as None, with
-        a warning.
-    path : str or Path
-        An existing file is replaced.
-    notes : dict, optional
-        Anything that JSON can hold: `load` ignores it, `read_notes` returns it.
+    A parameter that is neither a plain value nor a tagger, such as a random generator, is saved as None, with a
+    warning.
     """
     writer = _Writer({}, {})
     header = {"version": VERSION, **writer.model(model, "")} | ({} if notes is None else {"notes": notes})
@@ -54,19 +47,7 @@ def save(model: Any, path: str | Path, notes: dict[str, Any] | None = None) -> N
 
 
 def load(path: str | Path, expected_class: type[Model]) -> Model:
-    """Read a model that `save` wrote.
-
-    Parameters
-    ----------
-    path : str or Path
-        A model file.
-    expected_class : type
-        The class of the model, or a base class of it. A file cannot contain code: its class must be known here.
-
-    Returns
-    -------
-    ZeroShotTagger
-    """
+    """Read a model that `save` wrote, of this class or a subclass. A file has no code: its class must be known."""
     path = Path(path)
     header = _read_header(path)
     if header.get("version") != VERSION:
@@ -111,7 +92,6 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _find_class(name: Any, expected: type) -> Any:
-    """Class of this name among ``expected`` and its imported subclasses, or None."""
     for module in ("unseen", *MODULES_OF_TAGGERS):
         import_module(module)
         waiting = [expected]
@@ -135,7 +115,6 @@ class Stored:
     """Base class of what a model file holds: its parameters, and every attribute that ends in ``_``."""
 
     def _saved_params(self) -> dict[str, Any]:
-        """Parameters that `save` writes."""
         return {}
 
 
@@ -180,7 +159,6 @@ class _Writer(NamedTuple):
 
 
 def _halved(array: NDArray[Any]) -> NDArray[Any]:
-    """A float32 array in half precision if that loses nothing."""
     with np.errstate(over="ignore"):
         half = array.astype(np.float16) if array.dtype == np.float32 else array
     return half if np.array_equal(half, array) else array
