@@ -22,6 +22,7 @@ from unseen.explanation import Explanation, Kind, Part
 from unseen.validation import Annotations, Labels, Matrix, Targets, check_count, check_labels, check_names, listed
 
 SURE, MAYBE = 0.8, 0.3  # probability from which a tag is called sure, and from which it is shown at all
+MOST_FEATURES = 10_000_000  # of an image, in a model file
 SAME = 1e-5  # tolerance between two calls of an encoder, relative to the largest entry of a vector
 
 
@@ -271,6 +272,23 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         names, vectors = (np.asarray(part, dtype=kind)[labels] for part, kind in
                           ((self.label_names_, object), (self.label_vectors_, float)))  # fmt: skip
         return clone(self).fit(X, Y, dict(zip(names, vectors, strict=True)))  # type: ignore[no-any-return]
+
+    def _check_restored(self) -> None:
+        """Raise an error unless this model, as read from a file, fits together and scores an image."""
+        names, vectors, n_seen = self.label_names_, self.label_vectors_, self.n_seen_
+        check_names(names, "label_names_")
+        if check_count(self.n_features_in_, "n_features_in_") > MOST_FEATURES:
+            raise ValueError(f"n_features_in_ is {self.n_features_in_}")
+        if check_count(n_seen, "n_seen_") > len(names) or len(vectors) != len(names):
+            raise ValueError(f"n_seen_ is {n_seen}, with {len(names)} names and {len(vectors)} vectors")
+        if hasattr(self, "calibration_"):
+            self.calibration_._check_restored()
+        image = np.linspace(0.1, 1.0, self.n_features_in_)[None]
+        with np.errstate(all="ignore"):
+            _, scores = self._named_scores(image, "all")
+            p = self.predict_proba(image) if self._gives_probabilities() else np.array(0.5)
+        if not np.isfinite(scores).all() or not ((p >= 0.0) & (p <= 1.0)).all():
+            raise ValueError("its scores are not finite, or its probabilities not between 0 and 1")
 
     def _gives_probabilities(self) -> bool:
         return hasattr(self, "calibration_") or self._gives_log_odds()
