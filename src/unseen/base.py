@@ -390,7 +390,15 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:
         if is_dask(X):
             raise ValueError(f"X: {type(self).__name__} can score a Dask collection only. Pass X.compute().")
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        dtypes = getattr(X, "dtypes", [getattr(X, "dtype", None)])  # of the columns of a data frame
+        if any(getattr(dtype, "kind", "") in ("M", "m") for dtype in dtypes):
+            raise ValueError("X: dates or time spans were given. Pass numbers.")
+        try:
+            X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        except ValueError as error:
+            if "inhomogeneous" not in str(error):
+                raise
+            raise ValueError("X: its rows have different lengths. Pass a matrix (n_images, n_features).") from None
         if sp.issparse(X):
             X = sp.csr_array(X, copy=not X.has_canonical_format)
             X.sum_duplicates()

@@ -19,6 +19,7 @@ from unseen.explanation import Explanation, Part
 from unseen.solvers.rows import Rows, is_mapped_matrix, read_chunks, row_scale
 from unseen.validation import Annotations, Matrix, check_choice, check_count, check_generator, check_number
 
+LEAST_BETA = 1e-4  # practically a hard margin already; smaller ones would take hours
 SCALE_FREE_IMAGES = 1000  # the scale-free beta is that of this many images
 SOLVERS = ("convex", "rounded", "alternating", "alternating-sweep")
 
@@ -245,7 +246,7 @@ class TAEP(ZeroShotTagger):
         from unseen.solvers.regulariser import projection_regulariser
 
         duals: Any
-        rng, beta = check_generator(self.random_state), check_number(self.beta, "beta", strict=True)
+        rng, beta = check_generator(self.random_state), check_number(self.beta, "beta", low=LEAST_BETA)
         scaling = check_choice(self.scaling, "scaling", ("scale-free", "paper"))
         most = 1e6 if scaling == "scale-free" else 1e12  # beyond this, the regulariser dominates
         gamma, lam = check_number(self.gamma, "gamma", high=most), check_number(self.lam, "lam", high=most)
