@@ -86,7 +86,7 @@ def fetch(name: str, argument: str = "backbone") -> Path:
     ``owner/name@revision`` asks for another revision.
     """
     record = _record(name)
-    last = Path(record.read_text(encoding="utf-8")) if record.is_file() else None
+    last = Path(record.read_bytes().decode("utf-8", "replace")) if record.is_file() else None
     if last is not None and _is_complete(last):
         return last
     repo, _, branch = name.partition("@")
@@ -110,7 +110,7 @@ def fetch(name: str, argument: str = "backbone") -> Path:
 def downloaded() -> dict[str, Path]:
     """Folders of the models of the hub that are on this machine, by name; nothing is contacted."""
     records = {path.stem.replace("--", "/", 1): path for path in sorted(cache_dir("hub").glob("*--*.txt"))}
-    folders = {name: Path(path.read_text(encoding="utf-8")) for name, path in records.items()}
+    folders = {name: Path(path.read_bytes().decode("utf-8", "replace")) for name, path in records.items()}
     return {name: folder for name, folder in folders.items() if _is_complete(folder)}
 
 

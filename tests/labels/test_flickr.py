@@ -78,8 +78,12 @@ def test_bad_arguments_are_named(flickr, tmp_path, monkeypatch):
     monkeypatch.delenv("FLICKR_API_KEY")
     with pytest.raises(ValueError, match=r"^flickr: .*FLICKR_API_KEY"):
         flickr_hit_counts(LABELS)
+
+
+@pytest.mark.parametrize("content", ["these are notes", "[1]", '{"dog": "many"}', "[" * 100_000])
+def test_a_damaged_cache_is_made_again(flickr, tmp_path, content):
     (tmp_path / "flickr").mkdir()
-    (tmp_path / "flickr" / "answers.json").write_text("these are notes")
-    monkeypatch.setenv("FLICKR_API_KEY", "good")
-    with pytest.raises(ValueError, match=r"^flickr: .*answers"):
+    (tmp_path / "flickr" / "answers.json").write_text(content)
+    with pytest.warns(UserWarning, match=r"^cache: .*made again"):
         flickr_hit_counts(LABELS)
+    assert isinstance(json.loads((tmp_path / "flickr" / "answers.json").read_text()), dict)

@@ -14,6 +14,7 @@ import os
 import re
 import time
 import unicodedata
+import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -156,10 +157,12 @@ def flickr_hit_counts(labels: Iterable[str]) -> pd.DataFrame:
     counts = np.zeros((len(names), len(names)))
     # Labels before pairs: a label without hits has no pairs with hits, so these are not requested.
     pairs = sorted(combinations_with_replacement(range(len(names)), 2), key=lambda pair: pair[0] != pair[1])
+    answers: dict[str, int] = {}
     try:
-        answers: dict[str, int] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    except ValueError as error:
-        raise ValueError(f"flickr: {str(path)!r} does not contain Flickr's answers ({error}).") from error
+        stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        answers = {str(asked): int(count) for asked, count in stored.items()}
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
+        warnings.warn(f"cache: {str(path)!r} is damaged and made again ({error!r}).", stacklevel=2)
     import_extra("requests", "images")
     with open_session(5) as session:
         for i, j in pairs:

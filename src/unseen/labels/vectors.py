@@ -137,12 +137,17 @@ def _read_texts(path: Path) -> dict[str, NDArray[np.float32]]:
 
 
 def _read_arrays(path: Path, *names: str) -> list[NDArray[Any]]:
-    """Arrays of equal length from a file of the cache; empty ones if it is absent or damaged."""
-    with suppress(OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error):
+    """Texts and vectors from a file of the cache; empty arrays if it is absent or, with a warning, damaged."""
+    try:
         with np.load(path, allow_pickle=False) as file:
-            arrays = [file[name] for name in names]
-        if len({len(array) for array in arrays}) == 1:
+            texts, vectors = arrays = [file[name] for name in names]
+        if texts.dtype.kind == "U" and vectors.shape[0] == len(texts) and np.isfinite(vectors).all():
             return arrays
+        raise ValueError("its arrays do not belong together")
+    except OSError:  # not there, or not for this user
+        pass
+    except Exception as error:  # a damaged file can make NumPy raise almost anything
+        warnings.warn(f"cache: {str(path)!r} is damaged and made again ({error!r}).", stacklevel=2)
     return [np.empty(0) for _ in names]
 
 
