@@ -152,7 +152,7 @@ class TestLoading:
     def test_a_model_that_lies_about_itself_is_refused(self, file):
         whole, header = file.read_bytes(), header_of(file)
         state, params = header["state"], header["params"]
-        lies = [{"state": state | {"n_seen_": {"json": n}}} for n in (0, -1, 99, 1.5, "4", None, True)]
+        lies = [{"state": state | {"n_seen_": {"json": n}}} for n in (-1, 99, 1.5, "4", None, True)]
         lies += [{"state": state | {"n_features_in_": {"json": n}}} for n in (3, 10**9, "12")]
         lies += [{"params": params | {"center": value}} for value in ("yes", 1, None)]
         lies += [{"state": {name: value for name, value in state.items() if name != missing}} for missing in state

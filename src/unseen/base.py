@@ -279,7 +279,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         check_names(names, "label_names_")
         if check_count(self.n_features_in_, "n_features_in_") > MOST_FEATURES:
             raise ValueError(f"n_features_in_ is {self.n_features_in_}")
-        if check_count(n_seen, "n_seen_", low=int(self._needs_positive)) > len(names) or len(vectors) != len(names):
+        if check_count(n_seen, "n_seen_", low=0) > len(names) or len(vectors) != len(names):
             raise ValueError(f"n_seen_ is {n_seen}, with {len(names)} names and {len(vectors)} vectors")
         if hasattr(self, "calibration_"):
             self.calibration_._check_restored()
