@@ -286,7 +286,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         image = np.linspace(0.1, 1.0, self.n_features_in_)[None]
         with np.errstate(all="ignore"):
             _, scores = self._named_scores(image, "all")
-            p = self.predict_proba(image) if self._gives_probabilities() else np.array(0.5)
+            p = self.predict_proba(image, "all") if self._gives_probabilities() else np.array(0.5)
         if not np.isfinite(scores).all() or not ((p >= 0.0) & (p <= 1.0)).all():
             raise ValueError("its scores are not finite, or its probabilities not between 0 and 1")
 
