@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import struct
 import time
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +22,29 @@ _PAUSE = 1.0  # seconds before a connection is retried
 _BLOCK = 1 << 16  # bytes lost at most when a connection drops
 _FORMULA = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")  # spreadsheets also know the wide forms of the signs
 _TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
+
+
+# What json, NumPy, zipfile, gzip and pandas raise on damaged files.
+DAMAGE = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, NotImplementedError, OSError,
+          RecursionError, RuntimeError, SyntaxError, TypeError, ValueError, struct.error, tokenize.TokenError,
+          zipfile.BadZipFile, zlib.error)  # fmt: skip
+MOST_LINE = 16 * 2**20  # bytes of a line: a small archive can hold a line of gigabytes
+
+
+def reason(error: BaseException) -> str:
+    """Why a file could not be read, in a short line, without advice to load pickled objects: they can run code."""
+    text = " ".join(str(error).split())
+    if "pickle" in text:
+        return "it contains Python objects, or is not a NumPy file"
+    return (text if len(text) < 200 else f"{text[:200]}...") or type(error).__name__
+
+
+def lines_of(stream: Any) -> Iterator[Any]:
+    """Lines of an open file; a ValueError if one has more than 16 MB."""
+    while line := stream.readline(MOST_LINE):
+        if len(line) == MOST_LINE:
+            raise ValueError(f"it has a line of more than {MOST_LINE // 2**20} MB")
+        yield line
 
 
 class DownloadError(OSError):

@@ -24,7 +24,8 @@ MOST_LISTED = 5  # items shown in a message
 def listed(items: Sequence[Any]) -> str:
     """Show the first few items in a message."""
     more = f" and {len(items) - MOST_LISTED} more" if len(items) > MOST_LISTED else ""
-    return ", ".join(map(repr, items[:MOST_LISTED])) + more
+    shown = (item if len(str(item)) <= 60 else f"{str(item)[:60]}..." for item in items[:MOST_LISTED])
+    return ", ".join(map(repr, shown)) + more
 
 
 def counted(number: int, noun: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from unseen.datasets.annotations import Annotations
+from unseen.files import DAMAGE, reason
 from unseen.validation import check_choice
 
 _CROWD = {"present": 1.0, "absent": 0.0, "unknown": np.nan}
@@ -37,9 +38,10 @@ def read_coco(
             # Fractions occur only in outlines and boxes; leaving them as text halves the reading time.
             content = json.load(file, object_hook=_without_outlines, parse_float=str)
         return _to_annotations(content, _CROWD[crowd])
-    except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
+    except DAMAGE as error:
         advice = "Pass a file like instances_val2017.json, not captions or panoptic segments"
-        raise ValueError(f"path: {str(path)!r} has no COCO instances ({error!r}). {advice}.") from None
+        what = f"{type(error).__name__}: {reason(error)}"
+        raise ValueError(f"path: {str(path)!r} has no COCO instances ({what}). {advice}.") from None
 
 
 def _without_outlines(entry: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unseen.datasets.annotations import NAME_COLUMNS, SPLIT_COLUMNS, Annotations, Form
-from unseen.files import csv_text, guess_delimiter
+from unseen.files import DAMAGE, csv_text, guess_delimiter, reason
 from unseen.validation import check_choice, check_names, listed
 
 if TYPE_CHECKING:
@@ -102,8 +102,9 @@ def _read_text(path: Path) -> tuple[DataFrame, list[str]]:
             file.seek(0)
             # With header=None rows longer than the first are errors; the Python engine pads shorter ones with NaN.
             cells = pd.read_csv(file, sep=sep, header=None, dtype=str, keep_default_na=False, engine="python")
-    except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise _wrong(path, f"not a table in UTF-8 ({error}). Quote cells that contain its separator.") from None
+    except DAMAGE as error:
+        why = reason(error)
+        raise _wrong(path, f"not a table in UTF-8 ({why}). Quote cells that contain its separator.") from None
     cells = cells.apply(lambda column: column.str.strip())
     cells = cells[(cells != "").any(axis=1)]
     short = cells[0][cells.isna().any(axis=1)].tolist()
@@ -116,7 +117,9 @@ def _read_text(path: Path) -> tuple[DataFrame, list[str]]:
 
 def _label_columns(path: Path, names: list[str], ignore: Sequence[str]) -> list[int]:
     if names[0].lower() not in _IMAGE_COLUMNS:
-        raise _wrong(path, f"the first column is called {names[0]!r}. Call it one of {', '.join(_IMAGE_COLUMNS)}.")
+        raise _wrong(
+            path, f"the first column is called {names[0][:60]!r}. Call it one of {', '.join(_IMAGE_COLUMNS)}."
+        )
     # The first column is identified by position, so that a label may share its name: 'path' is a NUS-WIDE tag.
     others = check_names(names[1:], f"path: {str(path)!r}: columns") if names[1:] else ()
     unknown = [name for name in ignore if name not in others]

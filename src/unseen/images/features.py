@@ -15,13 +15,12 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from unseen.files import guess_delimiter, locked
+from unseen.files import DAMAGE, guess_delimiter, locked, reason
 from unseen.images import backbones, imagenet
 from unseen.images.backbones import Backbone, Described
 from unseen.images.preprocessing import prepare, shorter_side
@@ -31,7 +30,6 @@ from unseen.validation import check_count, counted, listed
 _ARRAYS, _DONE, _INDEX = ("features.npy", "logits.npy"), "done.npy", "index.json"
 _BLOCK = 128  # images between two writes: the most that a killed run can lose
 _AHEAD = 8  # batches in progress per thread, so that one large file does not block the others
-_DAMAGE = (ValueError, OSError, EOFError, LookupError, TypeError, AttributeError, BadZipFile)  # of NumPy and json
 REDUCED = 4  # large JPEG files are decoded at a size that is still this many times what the backbone sees
 _ID_KEYS = ("paths", "path", "image_id", "image_ids", "ids", "id")
 Progress = Callable[[int, int], object]
@@ -139,10 +137,10 @@ def describe_each(
     """Describe images in threads, in the order of the paths; those that cannot be read have a reason."""
     batches = (paths[start : start + batch] for start in range(0, len(paths), batch))
     for outcomes in in_threads(partial(_describe, backbone=backbone), batches, jobs):
-        for path, outputs, reason, note in outcomes:
+        for path, outputs, problem, note in outcomes:
             if note is not None:
                 warnings.warn(f"{path}: {note}.", stacklevel=2)
-            yield path, outputs, reason
+            yield path, outputs, problem
 
 
 def in_threads(
@@ -315,11 +313,9 @@ def open_features(path: str | Path) -> FeatureSet:
     except FileNotFoundError as error:
         message = f"path: no finished features in {str(path)!r}. Make them: unseen features IMAGES -o DIR."
         raise FileNotFoundError(message) from error
-    except _DAMAGE as error:
-        # Replaces NumPy's advice to load pickled objects, which can run code.
-        reason = "it contains pickled objects, or is not a NumPy file" if "pickle" in str(error) else str(error)
+    except DAMAGE as error:
         advice = "Pass a folder that unseen features made, or a .npz, .npy or .csv file"
-        raise ValueError(f"path: {str(path)!r} cannot be read as features ({reason}). {advice}.") from error
+        raise ValueError(f"path: {str(path)!r} cannot be read as features ({reason(error)}). {advice}.") from error
 
 
 def _open_folder(folder: Path) -> FeatureSet:

@@ -15,7 +15,6 @@ import re
 import time
 import unicodedata
 import warnings
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, combinations_with_replacement, islice
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen.files import cache_dir, guess_delimiter, open_session, write_atomically
+from unseen.files import DAMAGE, cache_dir, guess_delimiter, lines_of, open_session, reason, write_atomically
 from unseen.hub import import_extra
 from unseen.validation import Matrix, check_names, listed
 
@@ -60,8 +59,11 @@ def read_hit_counts(path: str | Path, labels: Iterable[str] | None = None) -> pd
         if odd := sorted(set(rows) ^ set(names)):
             raise ValueError(f"{listed(odd)} only in the first row or only in the first column")
         values = table.iloc[1:, 1:].replace("", "nan").to_numpy(np.float64)
-    except ValueError as error:  # also those of pandas and of the encoding
-        raise ValueError(f"path: {str(path)!r} is not a table with labels on both sides: {error}") from None
+    except FileNotFoundError:
+        raise
+    except DAMAGE as error:
+        what = f"{str(path)!r} is not a table with labels on both sides ({reason(error)})"
+        raise ValueError(f"path: {what}.") from None
     chosen = list(names if labels is None else check_names(labels, "labels"))
     return pd.DataFrame(values, index=rows, columns=names).reindex(index=chosen, columns=chosen)
 
@@ -98,9 +100,12 @@ def count_tag_sets(
         try:
             # Bytes that are not UTF-8 lose only the tag that contains them.
             with reader(source, "rt", encoding="utf-8-sig", errors="replace") as file:
-                sets = _count(iter(file), rows, separator)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ValueError(f"source: {str(source)!r} is damaged ({error}). Download it again.") from error
+                sets = _count(lines_of(file), rows, separator)
+        except FileNotFoundError:
+            raise
+        except DAMAGE as error:
+            what = f"{str(source)!r} is damaged ({reason(error)})"
+            raise ValueError(f"source: {what}. Download it again.") from error
     counts = np.zeros((len(names), len(names)))
     for found, n_photos in sets.items():
         shown = [row for row in found if row is not None]

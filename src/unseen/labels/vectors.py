@@ -8,7 +8,6 @@ import json
 import re
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from unseen.files import cache_dir, download, locked, write_atomically
+from unseen.files import DAMAGE, MOST_LINE, cache_dir, download, lines_of, locked, reason, write_atomically
 from unseen.hub import import_extra
 from unseen.labels.encoders import TextEncoder, encoder_release, file_stamp, open_encoder, split_prompt
 from unseen.labels.names import Resolution, as_phrase, candidate_words, resolve_name
@@ -41,6 +40,7 @@ SUFFIXES = (".txt", ".vec", ".tsv", ".bin", ".csv", ".npz", ".safetensors", ".gz
 
 _AVERAGED = 10_000  # words whose mean replaces an unknown one
 _SUGGESTED = 50_000  # words searched for the nearest to an unknown one
+_MOST_DIMS = 100_000  # of a vector
 _MOST_TEXTS = 100_000  # kept in the cache per encoder and prompt
 
 _NUMBER = re.compile(rb"\s*[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
@@ -181,7 +181,7 @@ def _find_names(
         if rank < _AVERAGED or word in wanted:
             vector = _parse(word, numbers, table)
             if first and len(vector) != len(first[0]):
-                _fail(table, f"{word!r} has {len(vector)} numbers, and the first word {len(first[0])}")
+                _fail(table, f"{word[:40]!r} has {len(vector)} numbers, and the first word {len(first[0])}")
             first += [vector] if rank < _AVERAGED else []
             if word in wanted:  # the first entry of a repeated word counts
                 ranks.setdefault(word.decode(), rank)
@@ -245,8 +245,10 @@ def _read_file(path: Path, member: str | None = None) -> Rows:
             stream = gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115
         with stream:
             yield from _read_binary(stream, path) if name.endswith(".bin") else _read_text(stream, path, name)
-    except (zipfile.BadZipFile, OSError, EOFError, zlib.error) as error:
-        _fail(path, f"it cannot be read ({error}). Download it again")
+    except _Refused:
+        raise
+    except DAMAGE as error:
+        _fail(path, f"it cannot be read ({reason(error)}). Download it again")
 
 
 def _read_text(stream: Iterable[bytes], file: Path, name: str) -> Rows:
@@ -256,7 +258,7 @@ def _read_text(stream: Iterable[bytes], file: Path, name: str) -> Rows:
     """
     mark = b"," if name.endswith(".csv") else b" "
     promised, dim, n_read = None, 0, 0
-    for number, line in enumerate(stream):
+    for number, line in enumerate(lines_of(stream)):
         text = line.strip(b" \t\r\n\xef\xbb\xbf" if number == 0 else b" \t\r\n").replace(b"\t", mark)
         word, _, numbers = text.partition(mark)
         if number == 0 and re.fullmatch(rb"[0-9]+ [0-9]+", text):
@@ -279,9 +281,11 @@ def _read_binary(stream: Any, file: Path) -> Rows:
     if len(header) != 2 or not all(field.isdigit() for field in header):
         _fail(file, "it is not in word2vec's binary format. For a fastText model, pass the .vec file")
     n_words, dim = map(int, header)
+    if dim > _MOST_DIMS:
+        _fail(file, f"its first line announces {dim} numbers per word")
     for _ in range(n_words):
         word = b""
-        while not word.endswith(b" ") and (start := stream.peek(1)):
+        while not word.endswith(b" ") and len(word) < MOST_LINE and (start := stream.peek(1)):
             word += stream.read(start.find(b" ") + 1 or len(start))
         vector = stream.read(4 * dim)
         if len(vector) < 4 * dim:
@@ -297,7 +301,7 @@ def _read_arrays_of_words(path: Path) -> Rows:
         blob = words if words.dtype == np.uint8 else np.frombuffer("\n".join(words).encode(), dtype=np.uint8)
         return list(zip(blob.tobytes().split(b"\n"), vectors, strict=True))
     except Exception as error:  # numpy's and safetensors' own errors
-        _fail(path, f"it cannot be read ({error}). Store the arrays 'words' (not objects) and 'vectors'")
+        _fail(path, f"it cannot be read ({reason(error)}). Store the arrays 'words' (not objects) and 'vectors'")
 
 
 def _parse(word: bytes, numbers: Any, file: str) -> Matrix:
@@ -306,9 +310,13 @@ def _parse(word: bytes, numbers: Any, file: str) -> Matrix:
         fields = numbers.replace(b",", b" ").split() if isinstance(numbers, bytes) else numbers
         vector = np.array(fields, dtype=np.float64)
     if not vector.size or not np.isfinite(vector).all():
-        _fail(file, f"the numbers of {word!r} are not all finite numbers")
+        _fail(file, f"the numbers of {word[:40]!r} are not all finite numbers")
     return vector
 
 
+class _Refused(ValueError):  # noqa: N818 (the message says what is wrong)
+    """A table that cannot be used, and why."""
+
+
 def _fail(file: str | Path, problem: str) -> NoReturn:
-    raise ValueError(f"vectors: {str(file)!r}: {problem}. Pass a table of word vectors, one word per line or row.")
+    raise _Refused(f"vectors: {str(file)!r}: {problem}. Pass a table of word vectors, one word per line or row.")

@@ -90,7 +90,7 @@ class PhotoLibrary:
                         f"library: {str(folder)!r} has format {version}, of {newer} version of unseen; this one "
                         f"reads {storage.FORMAT}. Install that version, or choose another folder."
                     )
-                settings = dict(db.execute("SELECT key, value FROM settings"))
+                settings = storage.read_settings(db, folder)
         name = backbone.name if isinstance(backbone, Backbone) else backbone
         if name is not None and name != settings["backbone"]:
             raise ValueError(
@@ -373,7 +373,7 @@ class PhotoLibrary:
         with storage.sqlite_errors(self.path), closing(storage.connect(self.path / storage.DATABASE)) as db:
             for _ in range(9):  # another process may replace the files of the rows just now
                 db.execute("BEGIN")
-                facts = dict(db.execute("SELECT key, value FROM settings"))
+                facts = storage.read_settings(db, self.path)
                 which = facts["generation"], facts["n_rows"]
                 try:
                     files = (self.path / f"features.{which[0]}.bin", self.path / f"classes.{which[0]}.bin")

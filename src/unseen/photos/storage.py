@@ -188,6 +188,18 @@ def create_library(folder: Path, backbone: Backbone) -> None:
         draft.replace(folder / DATABASE)  # its log was merged when it was closed
 
 
+def read_settings(db: sqlite3.Connection, folder: Path) -> dict[str, Any]:
+    """Settings of a library, which has all of them unless it is damaged."""
+    found = dict(db.execute("SELECT key, value FROM settings"))
+    numbers = [found.get(name) for name in ("n_features", "n_classes", "generation", "n_rows")]
+    names = [found.get(name) for name in ("backbone", "fingerprint")]
+    if not all(isinstance(one, int) and one >= 0 for one in numbers) or not all(
+        isinstance(one, str) for one in names
+    ):
+        raise OSError(f"library: {str(folder)!r} is damaged. Copy the whole folder again, or make a new library.")
+    return found
+
+
 class Photo(NamedTuple):
     """A file of the library, and what is known of it; ``digest`` is the SHA-256 of its content."""
 

@@ -1,0 +1,30 @@
+"""Damaged files that a reader once took badly, and some new ones: each is read, or refused with a clear error."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("PIL")
+pytest.importorskip("onnxruntime")
+from fuzz.readers import readers  # noqa: E402
+from fuzz.run import attempt, mutate  # noqa: E402
+
+CORPUS = sorted((Path(__file__).parents[1] / "fuzz" / "corpus").iterdir())
+
+
+@pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.name)
+def test_found_cases_stay_solved(file, tmp_path):
+    reader = readers()[file.name.rpartition("-")[0]]
+    assert attempt(reader, file.read_bytes(), tmp_path) is None
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_damaged_files_are_refused_clearly(tmp_path):
+    rng = random.Random(0)
+    for name, reader in readers().items():
+        for seed in reader.seeds:
+            assert attempt(reader, seed, tmp_path) is None, name
+        for _ in range(30):
+            content = mutate(rng.choice(reader.seeds), reader.seeds, rng)
+            assert attempt(reader, content, tmp_path) is None, (name, content)
