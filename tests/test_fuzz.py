@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("PIL")
 pytest.importorskip("onnxruntime")
-from fuzz.readers import readers  # noqa: E402
-from fuzz.run import attempt, mutate  # noqa: E402
+from fuzz.readers import readers
+from fuzz.run import attempt, mutate
 
 CORPUS = sorted((Path(__file__).parents[1] / "fuzz" / "corpus").iterdir())
 
