@@ -8,6 +8,7 @@ import typer
 
 from unseen import __version__
 from unseen.cli.backbones import backbones, model_app
+from unseen.cli.cache import cache_app
 from unseen.cli.data import data_app
 from unseen.cli.experiments import demo, reproduce
 from unseen.cli.labels import labels
@@ -29,6 +30,7 @@ for command in (*PHOTOS, features, fit, evaluate, labels, backbones, reproduce):
 app.add_typer(tags_app, name="tags")
 app.add_typer(data_app, name="data")
 app.add_typer(model_app, name="model")
+app.add_typer(cache_app, name="cache")
 
 
 def _print_version(wanted: bool) -> None:
