@@ -11,8 +11,9 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "unseen"
 # Each package or module of the top level may import those below it, and neighbours as long as there is no cycle.
 LAYERS = (
     ("cli",),
+    ("app",),
     ("demo", "experiment", "photos"),
-    ("evaluation", "images", "labels", "datasets"),
+    ("evaluation", "images", "labels", "datasets", "testing"),
     ("ensembles",),
     ("taep", "baselines", "calibration"),
     ("base",),
@@ -91,7 +92,7 @@ def draw(path: Path) -> None:
     matplotlib.rcParams["svg.hashsalt"] = "unseen"
     from matplotlib import pyplot
 
-    layers = [*LAYERS[:3], (*LAYERS[3], LAZY), *LAYERS[4:]]
+    layers = [*LAYERS[:4], (*LAYERS[4], LAZY), *LAYERS[5:]]
     places = {
         name: ((column + 0.5) / len(layer), -float(row))
         for row, layer in enumerate(layers)

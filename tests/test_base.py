@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score
-from tests.contract.estimators import LeastSquares
+from tests.contract.estimators import LeastSquares, Recording
 
 from unseen import TAEP, Tag, ZeroShotTagger, make_tagged_scenes
 from unseen.base import seen_places
@@ -45,19 +45,19 @@ class TestSubclass:
 
     def test_the_problem_it_gets_is_normalised_and_centred(self, data, Y):
         Y = np.where(np.eye(100, 12, dtype=bool), np.nan, Y)
-        problem = LeastSquares().fit(data.X_train, Y, data.seen_labels, data.unseen_labels).last_problem
+        problem = Recording().fit(data.X_train, Y, data.seen_labels, data.unseen_labels).last_problem
         np.testing.assert_array_equal(problem.T, np.where(np.isnan(Y), 0, np.where(Y == 1, 1, -1)))
         centred = data.labels.centered().normalized()
         np.testing.assert_allclose(problem.seen, centred.select(data.seen_labels.names).vectors)
         np.testing.assert_allclose(problem.unseen, centred.select(data.unseen_labels.names).vectors)
-        plain = LeastSquares(normalize=False, center=False).fit(data.X_train, Y, data.seen_labels).last_problem
+        plain = Recording(normalize=False, center=False).fit(data.X_train, Y, data.seen_labels).last_problem
         np.testing.assert_array_equal(plain.seen, data.seen_labels.vectors)
         assert plain.unseen.shape == (0, 50)
 
     def test_memory_mapped_images_are_not_copied(self, data, tmp_path):
         np.save(tmp_path / "X.npy", data.X_train)
         X = np.load(tmp_path / "X.npy", mmap_mode="r")
-        problem = LeastSquares().fit(X, data.Y_train).last_problem
+        problem = Recording().fit(X, data.Y_train).last_problem
         assert np.shares_memory(problem.X, X)
         np.testing.assert_array_equal(problem.seen, np.eye(24))  # without vectors
 
@@ -73,7 +73,7 @@ class TestAnnotations:
             assert again.tag(data.X_test) == model.tag(data.X_test)
 
     def test_tags_without_vectors_are_sorted_labels(self, data):
-        model = LeastSquares().fit(data.X_train, [["dog", "sofa"], [], ["cat"], ["dog", "cat"]] * 25)
+        model = Recording().fit(data.X_train, [["dog", "sofa"], [], ["cat"], ["dog", "cat"]] * 25)
         assert model.label_names_ == ("cat", "dog", "sofa")
         assert model.last_problem.T[:4].tolist() == [[-1, 1, 1], [-1, -1, -1], [1, -1, -1], [1, 1, -1]]
 
@@ -156,7 +156,7 @@ class TestLabels:
         mixed, mixed_names = R[np.ix_(order, order)], [names[i] for i in order]
         Relations = namedtuple("Relations", ["names", "matrix"])
         for form in (Relations(mixed_names, mixed), pd.DataFrame(mixed, index=mixed_names, columns=mixed_names)):
-            model = LeastSquares().fit(data.X_train, Y, data.seen_labels, data.unseen_labels, form)
+            model = Recording().fit(data.X_train, Y, data.seen_labels, data.unseen_labels, form)
             np.testing.assert_allclose(model.last_problem.relations, R)
         other = Relations(["unicorn" if name == "bicycle" else name for name in mixed_names], mixed)
         with pytest.raises(ValueError, match=r"^relations: .*'bicycle'"):

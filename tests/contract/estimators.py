@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import normalize
 
 from unseen import TAEP
 from unseen.base import Matrix, TrainingProblem, ZeroShotTagger
@@ -32,16 +33,23 @@ WITH_VECTORS: list[ZeroShotTagger] = [
 
 
 class LeastSquares(ZeroShotTagger):
-    """From images to the sum of their labels' vectors: all that a method must implement."""
+    """Ridge regression to the sum of an image's label vectors: all that a method must implement."""
 
     def __init__(self, normalize: bool = True, center: bool = True) -> None:
         self.normalize = normalize
         self.center = center
 
     def _fit(self, problem: TrainingProblem) -> None:
-        self.last_problem = problem
-        gram = problem.X.T @ problem.X + np.eye(problem.X.shape[1])
-        self.weights_ = np.linalg.solve(gram, problem.X.T @ ((problem.T == 1) @ problem.seen))
+        X = normalize(problem.X) if self.normalize_ else problem.X
+        self.weights_ = np.linalg.solve(X.T @ X + np.eye(X.shape[1]), X.T @ (problem.T @ problem.seen))
 
     def _margin_scores(self, X: Any, M: Matrix) -> Matrix:
-        return np.asarray(X @ self.weights_ @ M.T)
+        return np.asarray((normalize(X) if self.normalize_ else X) @ (self.weights_ @ M.T))
+
+
+class Recording(LeastSquares):
+    """Keeps the problem that it was given."""
+
+    def _fit(self, problem: TrainingProblem) -> None:
+        super()._fit(problem)
+        self.last_problem = problem

@@ -84,6 +84,7 @@ def class_holdout_search(
     unless the best setting beats it by more than one standard error of their difference, paired by halving (by
     fold if there is only one). The halvings draw from the same labels and images, so the standard error does not
     cover a change of the data set. ``GridSearchCV`` is no substitute: it cannot hide labels.
+    ``estimator.set_params(**result.chosen.params)`` applies the choice.
 
     Parameters
     ----------
@@ -108,8 +109,6 @@ def class_holdout_search(
         Number of fits to run in parallel, through joblib.
     progress : callable(done, total), optional
         Called after each fit.
-
-    ``estimator.set_params(**result.chosen.params)`` applies the choice.
     """
     tagger = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if not isinstance(tagger, ZeroShotTagger):
