@@ -138,7 +138,7 @@ export async function showMap(body, summary) {
     const { word, seen } = points[i];
     const related = edges.flatMap(([a, b]) => (a === i ? [points[b].word] : b === i ? [points[a].word] : []));
     card.replaceChildren(h("strong", {}, word), h("span", { class: "muted" }, seen ? "annotated" : "never annotated"),
-      related.length > 0 && h("span", {}, `related: ${related.slice(0, 6).join(", ")}`), h("a", { href: `#/search?q=${encodeURIComponent(quote(word))}` }, "Search"));
+      related.length ? h("span", {}, `related: ${related.slice(0, 6).join(", ")}`) : "", h("a", { href: `#/search?q=${encodeURIComponent(quote(word))}` }, "Search"));
     announce(`${word}, ${seen ? "annotated" : "never annotated"}${related.length ? `, related to ${related.slice(0, 4).join(", ")}` : ""}`);
     paint();
   }

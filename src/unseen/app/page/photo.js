@@ -70,6 +70,7 @@ export function tagRow(id, tag, { verdicts, go } = {}) {
       const { corrections } = await post("v1/corrections", { id, word: tag.name, verdict: tag.verdict === verdict ? null : verdict });
       tag.verdict = tag.verdict === verdict ? null : verdict;
       app.status.corrections = corrections;
+      place.changed = true;
       paint();
     } catch (error) {
       failed(error);
@@ -93,12 +94,12 @@ export function tagRow(id, tag, { verdicts, go } = {}) {
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 
 let node = null; // the open dialog
-let place = {}; // what it shows: address, the view below, whether it was the first page, whether it is being left
+let place = {}; // what it shows: address, the view below, whether it was the first page, is being left, has changed answers
 
 /** Show the photo of the address over `view`, whose results the arrow keys walk through. */
 export function open(address, view, first) {
   const { params, rest: [id] } = address;
-  place = { id, params, view, direct: node ? place.direct : first };
+  place = { id, params, view, direct: node ? place.direct : first, changed: node ? place.changed : false };
   if (!node) {
     node = h("dialog", { class: "photo", "aria-label": "Photo" });
     node.addEventListener("cancel", (event) => (event.preventDefault(), leave()));
@@ -127,6 +128,7 @@ export function close() {
   node = null;
   const i = Number(place.params.get("i") ?? -1);
   if (place.leaving && place.view?.results?.hit(i)?.id === place.id) place.view.focus(i);
+  if (place.changed) place.view?.refresh?.(place.id);
 }
 
 function leave() {

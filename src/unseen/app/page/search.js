@@ -94,9 +94,9 @@ export function show(main, address) {
   }
 
   /** Ask for the first page; what is shown stays until the answer is here, and late answers are dropped. */
-  async function run(unfinished) {
+  async function run(unfinished, again) {
     const wanted = request(params, unfinished);
-    if ((pending ?? shown)?.params.toString() === wanted.toString()) return;
+    if (!again && (pending ?? shown)?.params.toString() === wanted.toString()) return;
     pending?.abort.abort();
     const results = (pending = new Results(wanted));
     main.classList.add("busy");
@@ -194,6 +194,14 @@ export function show(main, address) {
     },
     /** After a photo was closed: the focus goes to it in the grid. */
     focus: (i) => grid.focus(i),
+    /** Answers about photos have changed: the same search again, at the same place. */
+    async refresh(id) {
+      if (!shown) return;
+      scrolls.set(shown.params.toString(), scrollY);
+      await run(false, true);
+      const i = shown?.indexOf(id) ?? -1;
+      if (i >= 0 && document.activeElement === document.body) grid.focus(i);
+    },
   };
   params.delete("i");
   controls();
