@@ -1,8 +1,13 @@
 """Settings of all tests."""
 
 import os
+import tempfile
+from pathlib import Path
 
 from hypothesis import settings
+
+KEPT = tempfile.TemporaryDirectory(prefix="unseen-tests-")  # removed at exit
+os.environ.setdefault("UNSEEN_KEY", str(Path(KEPT.name) / "key"))  # tests do not mark models as the user's own
 
 # No deadlines: how long an example takes says more of the machine than of the code. The same examples in every run
 # of CI; anywhere else new ones, which is how rare failures are found.

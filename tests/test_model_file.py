@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 from unseen import TAEP, ZeroShotTagger, make_tagged_scenes
 from unseen.baselines import ESZSL
 from unseen.ensembles import Combination
-from unseen.model_file import HEADER, load, read_notes, save
+from unseen.model_file import HEADER, _digest, is_own, load, read_notes, save
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +31,18 @@ def file(model, tmp_path):
     return tmp_path / "new folder" / "model.safetensors"
 
 
-def rewrite(file: Path, **changed: object) -> None:
-    """Change entries of the header of a model file, which stays a valid safetensors file."""
+def rewrite(file: Path, arrays: dict | None = None, **changed: object) -> None:
+    """Change a model file, as someone would who knows how: its digest is right."""
     with safe_open(file, framework="numpy") as opened:
-        tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        tensors = {name: opened.get_tensor(name) for name in opened.keys()} | (arrays or {})  # noqa: SIM118
         header = json.loads(opened.metadata()[HEADER]) | changed
+    header["digest"] = _digest(header, tensors)
     save_file(tensors, file, metadata={HEADER: json.dumps(header)})
+
+
+def header_of(file: Path) -> dict:
+    with safe_open(file, framework="numpy") as opened:
+        return json.loads(opened.metadata()[HEADER])
 
 
 class TestSaving:
@@ -133,3 +139,70 @@ class TestLoading:
             with pytest.raises(ValueError, match=r"^path: "):
                 ZeroShotTagger.load(file)
         assert "antigravity" not in sys.modules
+
+    def test_every_flipped_bit_is_noticed(self, file):
+        whole, rng = bytearray(file.read_bytes()), np.random.default_rng(0)
+        for place, bit in zip(rng.integers(len(whole), size=300), rng.integers(8, size=300), strict=True):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << bit
+            file.write_bytes(damaged)
+            with pytest.raises(ValueError, match=r"^path: "):
+                TAEP.load(file)
+
+    def test_a_model_that_lies_about_itself_is_refused(self, file):
+        whole, header = file.read_bytes(), header_of(file)
+        state, params = header["state"], header["params"]
+        lies = [{"state": state | {"n_seen_": {"json": n}}} for n in (-1, 99, 1.5, "4", None, True)]
+        lies += [{"state": state | {"n_features_in_": {"json": n}}} for n in (3, 10**9, "12")]
+        lies += [{"params": params | {"center": value}} for value in ("yes", 1, None)]
+        lies += [{"state": {name: value for name, value in state.items() if name != missing}} for missing in state
+                 if missing in ("label_names_", "label_vectors_", "n_features_in_", "n_seen_")]  # fmt: skip
+        names = state["label_names_"]["tuple"]
+        lies += [
+            {"state": state | {"label_names_": {"tuple": given}}} for given in (names[:-1], names[:1] * 9, [3])
+        ]
+        for changed in lies:
+            file.write_bytes(whole)
+            rewrite(file, **changed)
+            with pytest.raises(ValueError, match=r"^path: "):
+                ZeroShotTagger.load(file)
+
+    @pytest.mark.parametrize("number", [np.nan, np.inf, 1e300])
+    def test_numbers_that_are_not_finite_are_refused(self, file, number):
+        with safe_open(file, framework="numpy") as opened:
+            arrays = {name: opened.get_tensor(name).astype(float) for name in opened.keys()}  # noqa: SIM118
+        whole = file.read_bytes()
+        for name, array in arrays.items():
+            file.write_bytes(whole)
+            array.ravel()[array.size // 2] = number
+            rewrite(file, {name: array})
+            with pytest.raises(ValueError, match=r"^path: .*finite"):
+                TAEP.load(file)
+
+    def test_models_inside_each_other_have_a_limit(self, file):
+        inner = {"class": "Combination", "params": {}, "state": {}}
+        for _ in range(20):
+            inner = {
+                "class": "Combination",
+                "params": {"first": inner, "second": None, "n_features": 1},
+                "state": {},
+            }
+        whole = file.read_bytes()
+        for changed in (inner, {"params": json.loads("[" * 900 + "]" * 900)}):
+            file.write_bytes(whole)
+            rewrite(file, **changed)
+            with pytest.raises(ValueError, match=r"^path: "):
+                ZeroShotTagger.load(file)
+
+    def test_models_of_this_user_are_known(self, file, model, tmp_path, monkeypatch):
+        monkeypatch.setenv("UNSEEN_KEY", str(tmp_path / "mine"))
+        assert not is_own(file)
+        save(model, file, {"a": 1})
+        assert is_own(file)
+        assert (tmp_path / "mine").stat().st_mode & 0o777 == 0o600
+        rewrite(file, notes={"a": 2})
+        assert not is_own(file)
+        monkeypatch.setenv("UNSEEN_KEY", str(tmp_path / "other"))
+        save(model, tmp_path / "theirs", {"a": 1})
+        monkeypatch.setenv("UNSEEN_KEY", str(tmp_path / "mine"))
+        assert not is_own(tmp_path / "theirs")

@@ -17,27 +17,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unseen import model_file
+from unseen import model_file, validation
 from unseen.explanation import Explanation, Kind, Part
-from unseen.validation import (
-    Annotations,
-    Labels,
-    Matrix,
-    Targets,
-    are_tag_lists,
-    check_annotations,
-    check_count,
-    check_flag,
-    check_labels,
-    check_names,
-    check_relations,
-    listed,
-    refuse_other_order,
-    tag_matrix,
-    which_vectors,
-)
+from unseen.validation import Annotations, Labels, Matrix, Targets, check_count, check_labels, check_names, listed
 
 SURE, MAYBE = 0.8, 0.3  # probability from which a tag is called sure, and from which it is shown at all
+MOST_FEATURES = 10_000_000  # of an image, in a model file
 SAME = 1e-5  # tolerance between two calls of an encoder, relative to the largest entry of a vector
 
 
@@ -54,10 +39,8 @@ class Tag(NamedTuple):
 
 def _is_calibrated(tagger: Any) -> bool:
     if not tagger._gives_probabilities():
-        raise AttributeError(
-            "this model is not calibrated, so its scores are not probabilities. Call unseen.calibrate(model, X, "
-            "Y, vocabulary), or use decision_function."
-        )
+        advice = "Call unseen.calibrate(model, X, Y, vocabulary), or use decision_function."
+        raise AttributeError(f"this model is not calibrated, so its scores are not probabilities. {advice}")
     return True
 
 
@@ -86,7 +69,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     _needs_positive = True  # at least one entry of Y must be
 
     def fit(self, X: Any, Y: Any, seen: Any = None, unseen: Any = None, relations: Any = None) -> Self:
-        """Learn from annotated images.
+        """Learn from annotated images; a fit that fails or is interrupted leaves the earlier one unchanged.
 
         Parameters
         ----------
@@ -105,11 +88,6 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         relations : array-like of shape (n_seen + n_unseen, n_seen + n_unseen), optional
             Symmetric, non-negative similarities between labels, seen ones first. With names (a data frame, or
             the result of `unseen.relate`) they may be in any order.
-
-        Returns
-        -------
-        self
-            A fit that fails or is interrupted leaves the earlier fit unchanged.
         """
         return self._fit_or_restore(X, Y, seen, unseen, relations)
 
@@ -136,16 +114,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         return scores.ravel() if is_binary and _are_seen(labels) else scores
 
     def threshold(self, X: Any) -> Matrix:
-        """Score ``F(x, 0)`` that a label must exceed on each image; `decision_function` subtracts it.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_images, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_images,)
-        """
+        """Score ``F(x, 0)`` that a label must exceed on each image; `decision_function` subtracts it."""
         check_is_fitted(self)
         if is_dask(X):
             return self._by_partition("threshold", X)  # type: ignore[no-any-return]
@@ -156,8 +125,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_images, n_features)
-        labels : labels, default="seen"
+        X, labels
             As in `decision_function`.
         top : int, optional
             Predict exactly this many labels per image (or all there are); ties go to the earlier one.
@@ -184,18 +152,9 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     def predict_proba(self, X: Any, labels: Any = "seen") -> Matrix:
         """Probability that each image shows each label, for any label, annotated or not.
 
-        Only after `unseen.calibrate`, which explains how it is learned. A label's probabilities do not depend on
-        the other labels requested, and do not sum to one over labels: an image shows several, or none.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_images, n_features)
-        labels : labels, default="seen"
-            As in `decision_function`.
-
-        Returns
-        -------
-        ndarray of shape (n_images, n_labels)
+        Only after `unseen.calibrate`, which explains how it is learned. Images, labels and the shape of the result
+        are as in `decision_function`. A label's probabilities do not depend on the other labels requested, and do
+        not sum to one over labels: an image shows several, or none.
         """
         if is_dask(X):
             return self._by_partition("predict_proba", X, labels=labels)  # type: ignore[no-any-return]
@@ -204,21 +163,15 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         return np.asarray(scorer(self._check_images(X))[1])
 
     def tag(self, X: Any, labels: Any = "all", top: int = 5) -> list[list[Tag]]:
-        """Best labels of each image, by name.
+        """Best labels of each image, by name: triples (name, score, p), by p if the model is calibrated.
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_images, n_features)
-        labels : labels, default="all"
-            As in `decision_function`; "all" are the labels known from `fit`, seen and unseen.
+        X, labels
+            As in `decision_function`; "all" are the labels known from `fit`, seen and unseen. For a Dask array or
+            data frame X, the result is a Dask bag with one item per image.
         top : int, default=5
             How many labels per image, the best first.
-
-        Returns
-        -------
-        list of list of Tag
-            Triples (name, score, p), by p if the model is calibrated, else by score. For a Dask array or data
-            frame X, a Dask bag with one item per image.
         """
         top = check_count(top, "top")
         if is_dask(X):
@@ -229,21 +182,16 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         return best_tags(names, *score(self._check_images(X)), top)
 
     def similar_labels(self, label: Any, labels: Any = "all", top: int = 5) -> list[Tag]:
-        """Labels nearest to a label in the space where this model compares them.
+        """Labels nearest to a label in the space where this model compares them, with their cosines as scores.
 
         Parameters
         ----------
         label : str or array-like of shape (n_dims,)
             A name known from `fit`, or a vector.
         labels : labels, default="all"
-            Candidates, as in `decision_function`.
+            Candidates, as in `decision_function`, among which the label itself is left out.
         top : int, default=5
-            How many.
-
-        Returns
-        -------
-        list of Tag
-            Pairs (name, cosine similarity), most similar first, excluding the label itself.
+            How many, the most similar first.
         """
         check_is_fitted(self)
         top = check_count(top, "top")
@@ -271,19 +219,15 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     def score(self, X: Any, y: Any) -> float:
         """Mean image average precision (MiAP) of the seen labels; accuracy after a fit on a vector of classes.
 
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_images, n_features)
-        y : array-like of shape (n_images, n_seen), lists of tags, or vector of classes
-            As in `fit`. Unknown entries are ignored, images without a known positive are left out, and tied labels
-            take the worst of their ranks.
+        Images and annotations are as in `fit`. Unknown entries are ignored, images without a known positive are
+        left out, and tied labels take the worst of their ranks.
         """
         check_is_fitted(self)
         if self.single_label_:
             return float(super().score(X, y))
         names = self.label_names_[: self.n_seen_]
         scores = np.asarray(self.decision_function(X))
-        T, columns, _ = check_annotations(y, len(scores), names)
+        T, columns, _ = validation.check_annotations(y, len(scores), names)
         if T.shape[1] != len(names) or columns not in (None, names):
             raise ValueError(f"Y: its columns are not the seen labels {listed(names)}. Pass those of fit.")
         precisions = []
@@ -293,25 +237,13 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         return float(np.mean(precisions))
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to a safetensors file (atomically).
-
-        Parameters
-        ----------
-        path : str or Path
-            Output file; an existing file is replaced.
-        """
+        """Write the fitted model to a safetensors file, atomically; an existing file is replaced."""
         check_is_fitted(self)
         model_file.save(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a model of this class, or of a subclass, that `save` wrote; nothing in the file is executed.
-
-        Parameters
-        ----------
-        path : str or Path
-            A model file.
-        """
+        """Read a model of this class, or of a subclass, that `save` wrote; nothing in the file is executed."""
         return model_file.load(path, cls)
 
     @abstractmethod
@@ -340,6 +272,23 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         names, vectors = (np.asarray(part, dtype=kind)[labels] for part, kind in
                           ((self.label_names_, object), (self.label_vectors_, float)))  # fmt: skip
         return clone(self).fit(X, Y, dict(zip(names, vectors, strict=True)))  # type: ignore[no-any-return]
+
+    def _check_restored(self) -> None:
+        """Raise an error unless this model, as read from a file, fits together and scores an image."""
+        names, vectors, n_seen = self.label_names_, self.label_vectors_, self.n_seen_
+        check_names(names, "label_names_")
+        if check_count(self.n_features_in_, "n_features_in_") > MOST_FEATURES:
+            raise ValueError(f"n_features_in_ is {self.n_features_in_}")
+        if check_count(n_seen, "n_seen_", low=0) > len(names) or len(vectors) != len(names):
+            raise ValueError(f"n_seen_ is {n_seen}, with {len(names)} names and {len(vectors)} vectors")
+        if hasattr(self, "calibration_"):
+            self.calibration_._check_restored()
+        image = np.linspace(0.1, 1.0, self.n_features_in_)[None]
+        with np.errstate(all="ignore"):
+            _, scores = self._named_scores(image, "all")
+            p = self.predict_proba(image, "all") if self._gives_probabilities() else np.array(0.5)
+        if not np.isfinite(scores).all() or not ((p >= 0.0) & (p <= 1.0)).all():
+            raise ValueError("its scores are not finite, or its probabilities not between 0 and 1")
 
     def _gives_probabilities(self) -> bool:
         return hasattr(self, "calibration_") or self._gives_log_odds()
@@ -383,7 +332,6 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         raise ValueError(f"explain: the scores of {type(self).__name__} are not sums over seen labels.")
 
     def _saved_params(self) -> dict[str, Any]:
-        """Parameters that `save` writes."""
         return self.get_params(deep=False)  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
@@ -407,13 +355,13 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         self, X: Any, Y: Any, seen: Any, unseen: Any, relations: Any, sample_weight: Any = None
     ) -> TrainingProblem:
         """Validate the arguments of `fit`, and learn the classes and the labels."""
-        self.normalize_ = check_flag(self.normalize, "normalize")
+        self.normalize_ = validation.check_flag(self.normalize, "normalize")
         tags = None
-        if are_tag_lists(Y):
+        if validation.are_tag_lists(Y):
             tags = None if seen is None else check_labels(seen, "seen").names
             if seen is not None and tags is None:
                 raise ValueError("seen: lists of tags need names. Pass {name: vector}.")
-            Y, tags = tag_matrix(Y, tags)
+            Y, tags = validation.tag_matrix(Y, tags)
         X, (T, columns, classes), weights = self._check_data(X, Y, sample_weight)
         self.single_label_ = classes is not None
         self.classes_ = np.arange(T.shape[1]) if classes is None else classes
@@ -421,13 +369,13 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         names, vectors, n_seen = self.label_names_, self.label_vectors_, self.n_seen_
         of_seen = self._embed(vectors[:n_seen], "seen", names[:n_seen])
         of_unseen = self._embed(vectors[n_seen:], "unseen", names[n_seen:])
-        R = None if relations is None else check_relations(relations, names)
+        R = None if relations is None else validation.check_relations(relations, names)
         return TrainingProblem(X, T, of_seen, of_unseen, R, weights)
 
     def _check_data(self, X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Annotations, Matrix | None]:
-        refuse_other_order(X, Y)
+        validation.refuse_other_order(X, Y)
         X = self._check_images(X, reset=True)
-        return X, check_annotations(Y, X.shape[0], need_positive=self._needs_positive), None
+        return X, validation.check_annotations(Y, X.shape[0], need_positive=self._needs_positive), None
 
     def _by_partition(self, method: str, X: Any, **options: Any) -> Any:
         """Result of a scoring method for the images of a Dask collection."""
@@ -442,7 +390,15 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:
         if is_dask(X):
             raise ValueError(f"X: {type(self).__name__} can score a Dask collection only. Pass X.compute().")
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        dtypes = getattr(X, "dtypes", [getattr(X, "dtype", None)])  # of the columns of a data frame
+        if any(getattr(dtype, "kind", "") in ("M", "m") for dtype in dtypes):
+            raise ValueError("X: dates or time spans were given. Pass numbers.")
+        try:
+            X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        except ValueError as error:
+            if "inhomogeneous" not in str(error):
+                raise
+            raise ValueError("X: its rows have different lengths. Pass a matrix (n_images, n_features).") from None
         if sp.issparse(X):
             X = sp.csr_array(X, copy=not X.has_canonical_format)
             X.sum_duplicates()
@@ -468,7 +424,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         numbered = _numbered_names(len(self.label_vectors_))
         of_seen, of_unseen = given.names or names or numbered[:n_seen], others.names or numbered[n_seen:]
         self.label_names_ = check_names(of_seen + of_unseen, "seen and unseen")
-        is_centred = check_flag(self.center, "center") and seen is not None
+        is_centred = validation.check_flag(self.center, "center") and seen is not None
         self.label_center_ = self.label_vectors_.mean(axis=0) if is_centred else np.zeros(n_dims)
 
     def _embed(self, vectors: Matrix, argument: str, names: tuple[str, ...] | None = None) -> Matrix:
@@ -478,23 +434,22 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
             raise ValueError(f"{argument}: {vectors.shape[1]} dimensions. Pass vectors of {n_dims}, as in fit.")
         zero = ~vectors.any(axis=1)
         if zero.any():
-            raise ValueError(f"{argument}: all zeros in {which_vectors(zero, names)}. Leave the label out.")
+            which = validation.which_vectors(zero, names)
+            raise ValueError(f"{argument}: all zeros in {which}. Leave the label out.")
         moved = vectors - self.label_center_
         # Lengths relative to the largest entry: the squares of huge or tiny vectors stay in range.
         largest = np.abs(vectors).max(axis=1, keepdims=True)
         lengths = np.linalg.norm(moved / largest, axis=1, keepdims=True)
         central = lengths[:, 0] <= 1e-12 * np.linalg.norm(vectors / largest, axis=1)
         if central.any():
-            which = which_vectors(central, names)
+            which = validation.which_vectors(central, names)
             raise ValueError(f"{argument}: nothing is left of {which} after centring. Pass center=False.")
         return moved / largest / lengths if self.normalize_ else moved
 
     def _seen_vectors(self) -> Matrix:
-        """The seen label vectors as the method uses them."""
         return self._embed(self.label_vectors_[: self.n_seen_], "seen")
 
     def _named_scores(self, X: Any, labels: Any) -> tuple[tuple[str, ...], Matrix]:
-        """Names of the requested labels, and their margin scores."""
         check_is_fitted(self)
         names, vectors = self._resolve(labels)
         return names, self._margin_scores(self._check_images(X), self._embed(vectors, "labels", names))

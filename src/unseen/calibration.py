@@ -69,6 +69,17 @@ class Calibration(Stored):
     vocabulary_: NDArray[np.int8]
     vocabulary_scales_: NDArray[np.float32]
     offsets_: Matrix
+    left_: NDArray[np.int8]
+    right_: NDArray[np.int8]
+    values_: NDArray[np.float32]
+
+    def _check_restored(self) -> None:
+        """Raise an error unless every path through the trees ends: a node comes before those below it."""
+        nodes = np.arange(np.shape(self.left_)[-1])
+        inner = self.left_ >= 0
+        for below in (self.left_, self.right_):
+            if not ((below > nodes) & (below < len(nodes)))[inner].all() or below.shape != self.values_.shape:
+                raise ValueError("the trees of the calibration do not end")
 
     def prepare(self, tagger: Any, M: Matrix) -> Prepared:
         """All that depends on the labels alone, so that many blocks of images share it."""

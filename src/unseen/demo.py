@@ -22,8 +22,6 @@ from unseen.taep import TAEP
 from unseen.templates import Mark, Table, render
 from unseen.validation import Matrix
 
-__all__ = ["Certificate", "DemoResult", "Method", "run_demo"]
-
 PHOTOS = {
     "cat": "Chelsea the cat",
     "coffee": "A cup of coffee",
@@ -71,18 +69,9 @@ class DemoResult(NamedTuple):
 def run_demo(
     output: str | Path, *, seed: int = 0, quick: bool = False, report: Report | None = None
 ) -> DemoResult:
-    """Tag photos; simulate scenes, choose parameters on the seen labels, fit, test once; write a page.
+    """Tag photos; simulate scenes, choose parameters on the seen labels, fit, test once; write an HTML page.
 
-    Parameters
-    ----------
-    output : str or Path
-        HTML file, written at the end, atomically.
-    seed : int, default=0
-        Seed of the scenes and of all other random choices.
-    quick : bool, default=False
-        Fewer images and settings; takes seconds instead of a minute.
-    report : callable, optional
-        ``report(title)`` begins a stage and returns ``step(done, total)``.
+    ``quick`` takes fewer images and settings. ``report(title)`` begins a stage and returns ``step(done, total)``.
     """
     from unseen.photos.tagger import card_rows
 
@@ -217,7 +206,6 @@ def _certificate_table(certificates: Sequence[Certificate], params: Mapping[str,
 
 
 def _label_map(model: TAEP) -> Any:
-    """Plot the label vectors as given to the model, and after its projection."""
     centred = model.label_vectors_ - model.label_center_
     unit = centred / np.linalg.norm(centred, axis=1, keepdims=True)
     maps = {"before projection": unit, "after projection": unit @ model.projection_}

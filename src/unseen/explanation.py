@@ -30,26 +30,14 @@ class Part(NamedTuple):
 class Explanation:
     """Why an image got its score for a label: ``score = offset + sum of the parts' values``.
 
-    Attributes
-    ----------
-    label : str
-        The label explained.
-    score : float
-        Margin score, as in `ZeroShotTagger.decision_function`.
-    offset : float
-        The remainder of the score; minus the threshold of the image when the parts are seen labels or
-        training images.
-    parts : tuple of Part
-        Contributions, largest in absolute value first.
-    p : float or None
-        Probability that the image shows the label, if the model is calibrated.
+    The offset is minus the threshold of the image if the parts are seen labels or training images.
     """
 
     label: str
-    score: float
+    score: float  # as in `ZeroShotTagger.decision_function`
     offset: float
-    parts: tuple[Part, ...]
-    p: float | None = None
+    parts: tuple[Part, ...]  # largest in absolute value first
+    p: float | None = None  # probability that the image shows the label, if the model is calibrated
 
     @classmethod
     def of(cls, label: str, score: float, parts: Iterable[Part], p: float | None = None) -> Self:
@@ -87,16 +75,8 @@ def settle(values: Any, is_annotated: Sequence[bool], are_kinds: Callable[[int, 
 
     A label is explained by a better one if they share at least half of their evidence (a third, if the better one
     is annotated), ``sum_k min(q_k, r_k)`` of the shares q and r of their positive parts, and neither is a kind of
-    the other: then the model cannot tell the two apart on this image.
-
-    Parameters
-    ----------
-    values : array-like of shape (n_labels, n_parts)
-        Exact parts of the scores (`Explanation`), the best label first.
-    is_annotated : sequence of bool
-        Labels that have annotations of their own: they are never left out.
-    are_kinds : callable(i, j)
-        Whether label i is a kind of label j, or the reverse.
+    the other: then the model cannot tell the two apart on this image. Annotated labels are never left out.
+    ``values`` are exact parts of the scores, one row per label, the best first.
     """
     shares, kept = evidence_shares(values), list[int]()
     for c, own in enumerate(shares):

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 Progress = Callable[[int, int | None], object]
 
@@ -114,20 +115,29 @@ def download(url: str, path: str | Path, checksum: str | None = None, progress: 
     return path
 
 
-def _fetch_rest(url: str, part: Path, progress: Progress) -> None:
-    """Append the missing bytes to a partial file, by range requests; the checksum catches errors."""
+def open_session(n_retries: int, **options: Any) -> Any:
+    """A session of requests that retries when a server fails or is too busy, after ever longer pauses."""
     import requests
     from requests.adapters import HTTPAdapter
     from urllib3 import Retry
 
+    retry = Retry(n_retries, status_forcelist=_TRANSIENT_STATUS, backoff_factor=_PAUSE, **options)
+    session = requests.Session()
+    session.headers["User-Agent"] = "unseen"
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, HTTPAdapter(max_retries=retry))
+    return session
+
+
+def _fetch_rest(url: str, part: Path, progress: Progress) -> None:
+    """Append the missing bytes to a partial file, by range requests; the checksum catches errors."""
+    import requests
+
     # An unreachable host is reported at once, so that offline users do not wait.
-    retry = Retry(4, connect=0, status_forcelist=_TRANSIENT_STATUS, backoff_factor=_PAUSE)
-    with requests.Session() as session:
-        for scheme in ("http://", "https://"):
-            session.mount(scheme, HTTPAdapter(max_retries=retry))
+    with open_session(4, connect=0) as session:
         while True:
             have = part.stat().st_size if part.is_file() else 0
-            headers = {"User-Agent": "unseen", "Accept-Encoding": "identity", "Range": f"bytes={have}-"}
+            headers = {"Accept-Encoding": "identity", "Range": f"bytes={have}-"}
             try:
                 with session.get(url, headers=headers, timeout=_TIMEOUT, stream=True) as response:
                     if have and response.status_code == 416:  # nothing follows: the file is complete

@@ -41,16 +41,14 @@ _FILTERS = ("nearest", "lanczos", "bilinear", "bicubic")  # numbered as in Pillo
 class PairFiles(NamedTuple):
     """An image-text pair in a folder: its graphs, and what the files beside them say.
 
-    ``image_settings`` are those of `unseen.images.backbones.OnnxBackbone`, ``text_settings`` those of
-    `unseen.labels.encoders.OnnxEncoder`. ``scale`` and ``bias`` turn a cosine into the model's own log-odds; None
-    unless its weights (``*.safetensors``) are in the folder too. ``n_dims`` is what the configuration says.
+    ``scale`` and ``bias`` turn a cosine into the model's own log-odds; None unless its weights are in the folder.
     """
 
     folder: Path
     image: Path
     text: Path
-    image_settings: dict[str, Any]
-    text_settings: dict[str, Any]
+    image_settings: dict[str, Any]  # of `unseen.images.backbones.OnnxBackbone`
+    text_settings: dict[str, Any]  # of `unseen.labels.encoders.OnnxEncoder`
     scale: float | None
     bias: float | None
     n_dims: int | None
@@ -84,11 +82,11 @@ def find_pair(source: str | Path, argument: str = "backbone") -> PairFiles | Non
 def fetch(name: str, argument: str = "backbone") -> Path:
     """Folder of a model of the hub.
 
-    The first use downloads it and records its revision; every later use reads the same files, offline. If they are
-    gone, the same revision is downloaded again. ``owner/name@revision`` asks for another one.
+    The first use downloads it and records its revision; every later use reads the same files, offline.
+    ``owner/name@revision`` asks for another revision.
     """
     record = _record(name)
-    last = Path(record.read_text(encoding="utf-8")) if record.is_file() else None
+    last = Path(record.read_bytes().decode("utf-8", "replace")) if record.is_file() else None
     if last is not None and _is_complete(last):
         return last
     repo, _, branch = name.partition("@")
@@ -101,10 +99,8 @@ def fetch(name: str, argument: str = "backbone") -> Path:
         found = _in_cache_of_hub(hub, asked)
         if found is None:
             pinned = f" at the revision in {str(record)!r}" if last else ""
-            raise FileNotFoundError(
-                f"{argument}: {name!r} cannot be loaded from the Hugging Face hub{pinned} ({error}). Check its "
-                f"name and the connection, or pass a folder that holds its files."
-            ) from error
+            what = f"{name!r} cannot be loaded from the Hugging Face hub{pinned} ({error})"
+            raise FileNotFoundError(f"{argument}: {what}. Check it, or pass a folder of its files.") from error
         folder = found
     with suppress(OSError):  # the cache cannot be written: looked up again next time
         write_atomically(record, lambda part: part.write_text(str(folder), encoding="utf-8"))
@@ -114,7 +110,7 @@ def fetch(name: str, argument: str = "backbone") -> Path:
 def downloaded() -> dict[str, Path]:
     """Folders of the models of the hub that are on this machine, by name; nothing is contacted."""
     records = {path.stem.replace("--", "/", 1): path for path in sorted(cache_dir("hub").glob("*--*.txt"))}
-    folders = {name: Path(path.read_text(encoding="utf-8")) for name, path in records.items()}
+    folders = {name: Path(path.read_bytes().decode("utf-8", "replace")) for name, path in records.items()}
     return {name: folder for name, folder in folders.items() if _is_complete(folder)}
 
 
@@ -199,9 +195,8 @@ def _read_transformers(folder: Path, config: Any) -> tuple[dict[str, Any], dict[
 
 def _side(size: Any) -> int:
     """Side of a square that is given as a number, as [height, width] or by these names."""
-    sides = (
-        [size] if isinstance(size, int) else [size["height"], size["width"]] if isinstance(size, dict) else size
-    )
+    size = [size["height"], size["width"]] if isinstance(size, dict) else size
+    sides = [size] if isinstance(size, int) else size
     if len(set(sides)) != 1:
         raise ValueError("its images are not square")
     return int(sides[0])

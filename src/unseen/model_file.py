@@ -2,15 +2,24 @@
 
 The header describes a model by its class, its parameters and its learned state (every attribute that ends in
 ``_``). A parameter or attribute that is itself a tagger is described in the same way, its tensors under a prefix.
+
+A digest of the header and the tensors shows damage: it is checked when a file is read. As anyone can compute it,
+numbers must be finite besides, and a model must score an image before it is returned. A mark made with a secret of
+the user tells models that were saved on this machine from those of others, see `is_own`.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
+import os
+import secrets
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -23,7 +32,9 @@ from safetensors.numpy import save as serialize
 from unseen.files import write_atomically
 
 HEADER = "unseen-model"  # the only entry of the metadata, so that equal models are equal files
-VERSION = 1
+VERSION = 2
+DEEPEST = 8  # models inside each other
+LARGEST = 1e100  # number in a tensor: squares of larger ones overflow
 # Modules that may define a class not yet imported, lightest first.
 MODULES_OF_TAGGERS = ("unseen.taep", "unseen.calibration", "unseen.ensembles", "unseen.baselines")
 ADVICE = "Pass a file that unseen fit or save wrote."
@@ -32,43 +43,27 @@ Model = TypeVar("Model")
 
 
 def save(model: Any, path: str | Path, notes: dict[str, Any] | None = None) -> None:
-    """Write a fitted model to one file, atomically.
+    """Write a fitted model to one file, atomically; ``notes`` are anything that JSON can hold, for `read_notes`.
 
-    Parameters
-    ----------
-    model : ZeroShotTagger
-        A parameter that is neither a plain value nor a tagger, such as a random generator, is saved as None, with
-        a warning.
-    path : str or Path
-        An existing file is replaced.
-    notes : dict, optional
-        Anything that JSON can hold: `load` ignores it, `read_notes` returns it.
+    A parameter that is neither a plain value nor a tagger, such as a random generator, is saved as None, with a
+    warning.
     """
     writer = _Writer({}, {})
     header = {"version": VERSION, **writer.model(model, "")} | ({} if notes is None else {"notes": notes})
     for name, kind in writer.unsaved.items():
         # The stack level points to the call of the model's own save.
         warnings.warn(f"{name}: a {kind} cannot be saved; the loaded model will have None.", stacklevel=3)
+    header["digest"] = _digest(header, writer.tensors)
+    if notes is not None and (key := _secret(create=True)) is not None:
+        header["mark"] = hmac.new(key, header["digest"].encode(), "sha256").hexdigest()
     content = serialize(writer.tensors, metadata={HEADER: json.dumps(header)})
     write_atomically(Path(path), lambda temporary: temporary.write_bytes(content))
 
 
 def load(path: str | Path, expected_class: type[Model]) -> Model:
-    """Read a model that `save` wrote.
-
-    Parameters
-    ----------
-    path : str or Path
-        A model file.
-    expected_class : type
-        The class of the model, or a base class of it. A file cannot contain code: its class must be known here.
-
-    Returns
-    -------
-    ZeroShotTagger
-    """
+    """Read a model that `save` wrote, of this class or a subclass. A file has no code: its class must be known."""
     path = Path(path)
-    header = _read_header(path)
+    header = read_header(path)
     if header.get("version") != VERSION:
         found = f"{str(path)!r} has model format {header.get('version')}, this version reads {VERSION}"
         raise ValueError(f"path: {found}. Fit the model again, or install the version of unseen that wrote it.")
@@ -77,19 +72,63 @@ def load(path: str | Path, expected_class: type[Model]) -> Model:
         found = f"{str(path)!r} holds a {header.get('class')!r}, not a known {expected_class.__name__}"
         raise ValueError(f"path: {found}. Load it with its own class, and import that first.")
     with _reading(path), safe_open(path, framework="numpy") as file:
-        model: Model = _Reader(file.get_tensor).model(header, cls, "")
-    return model
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+        if header["digest"] != _digest(header, tensors):
+            raise ValueError("its content does not match its digest")
+        for name, tensor in tensors.items():
+            if tensor.dtype.kind == "f" and not float(np.abs(tensor).max(initial=0.0)) <= LARGEST:
+                raise ValueError(f"{name} has numbers that are not finite, or too large")
+        model: Any = _Reader(tensors.__getitem__).model(header, cls, "")
+        if hasattr(model, "_check_restored"):
+            model._check_restored()
+    return model  # type: ignore[no-any-return]
+
+
+def is_own(path: str | Path) -> bool:
+    """Whether this user saved a model on this machine: only then may its notes name local files to open."""
+    header, key = read_header(path), _secret()
+    given, digest = header.get("mark"), header.get("digest")
+    if key is None or not isinstance(given, str) or not isinstance(digest, str):
+        return False
+    return hmac.compare_digest(hmac.new(key, digest.encode(), "sha256").hexdigest(), given)
+
+
+def _secret(*, create: bool = False) -> bytes | None:
+    """Random bytes that this user alone can read; None if there are none and none can be written."""
+    from platformdirs import user_data_path
+
+    path = Path(os.environ.get("UNSEEN_KEY") or user_data_path("unseen", appauthor=False) / "key")
+    try:
+        if create and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(secrets.token_bytes(32))
+        return path.read_bytes() or None
+    except OSError:
+        return None
+
+
+def _digest(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> str:
+    """SHA-256 of a header, without its digest and mark, and of all tensors."""
+    described = {name: value for name, value in header.items() if name not in ("digest", "mark")}
+    found = hashlib.sha256(json.dumps(described, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"{name} {tensor.dtype.str} {tensor.shape}".encode())
+        found.update(np.ascontiguousarray(tensor).tobytes())
+    return found.hexdigest()
 
 
 def read_notes(path: str | Path) -> dict[str, Any]:
     """Notes that were saved with a model; empty if there are none."""
-    notes = _read_header(Path(path)).get("notes", {})
+    notes = read_header(path).get("notes", {})
     if not isinstance(notes, dict):
         raise ValueError(f"path: {str(path)!r} is damaged. {ADVICE}")
     return notes
 
 
-def _read_header(path: Path) -> dict[str, Any]:
+def read_header(path: str | Path) -> dict[str, Any]:
+    """What a model file says of itself, unchecked."""
+    path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"path: there is no model file {str(path)!r}. {ADVICE}")
     with path.open("rb"):  # safetensors reports an unreadable file as missing
@@ -105,13 +144,13 @@ def _read_header(path: Path) -> dict[str, Any]:
 def _reading(path: Path) -> Iterator[None]:
     try:
         yield
-    except (SafetensorError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (SafetensorError, ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
+            ValueError) as error:  # fmt: skip
         found = f"{str(path)!r} is not a model file of unseen, or is damaged ({type(error).__name__}: {error})"
         raise ValueError(f"path: {found}. {ADVICE}") from error
 
 
 def _find_class(name: Any, expected: type) -> Any:
-    """Class of this name among ``expected`` and its imported subclasses, or None."""
     for module in ("unseen", *MODULES_OF_TAGGERS):
         import_module(module)
         waiting = [expected]
@@ -135,7 +174,6 @@ class Stored:
     """Base class of what a model file holds: its parameters, and every attribute that ends in ``_``."""
 
     def _saved_params(self) -> dict[str, Any]:
-        """Parameters that `save` writes."""
         return {}
 
 
@@ -180,7 +218,6 @@ class _Writer(NamedTuple):
 
 
 def _halved(array: NDArray[Any]) -> NDArray[Any]:
-    """A float32 array in half precision if that loses nothing."""
     with np.errstate(over="ignore"):
         half = array.astype(np.float16) if array.dtype == np.float32 else array
     return half if np.array_equal(half, array) else array
@@ -192,10 +229,15 @@ class _Reader(NamedTuple):
     tensor: Callable[[str], Any]
 
     def model(self, description: dict[str, Any], cls: Any, prefix: str) -> Any:
+        if prefix.count(".") > DEEPEST:
+            raise ValueError(f"more than {DEEPEST} models are inside each other")
         params = {
             name: self.part(value, f"{prefix}{name}.") if isinstance(value, dict) else value
             for name, value in description["params"].items()
         }
+        for name, known in signature(cls).parameters.items():
+            if isinstance(known.default, bool) and not isinstance(params.get(name, known.default), bool):
+                raise ValueError(f"the parameter {name} is not true or false")
         model = cls(**params)
         for name, entry in description["state"].items():
             if not _is_learned(name):

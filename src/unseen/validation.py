@@ -243,7 +243,6 @@ def check_labels(labels: Any, argument: str, known: Labels | None = None) -> Lab
 
 
 def _are_names(labels: Any) -> bool:
-    """Whether this is a list, array, series or index of strings."""
     if not isinstance(labels, Collection) or isinstance(labels, Set) or getattr(labels, "ndim", 1) != 1:
         return False
     return len(labels) > 0 and all(isinstance(name, str) for name in labels)

@@ -24,6 +24,8 @@ def with_entry(matrix: Any, value: float, at: Any = (1, 2)) -> np.ndarray:
 
 BAD_FITS = {
     "X with NaN": (lambda d, Y: {"X": with_entry(d.X_train, NAN)}, "Input X contains NaN"),
+    "X of dates": (lambda d, Y: {"X": np.zeros(d.X_train.shape, "datetime64[s]")}, "^X: dates"),
+    "X ragged": (lambda d, Y: {"X": [[1.0, 2.0]] * 119 + [[1.0]]}, "^X: its rows"),
     "X of one dimension": (lambda d, Y: {"X": d.X_train[0]}, "Expected 2D array"),
     "no Y": (lambda d, Y: {"Y": None}, "^Y: "),
     "Y with other values": (lambda d, Y: {"Y": with_entry(Y, 0.5)}, "^Y: .* 0.5 "),

@@ -138,27 +138,18 @@ def test_logits_beyond_half_precision_leave_no_infinite_scores(data):
     assert np.isfinite(model.decision_function(data.X_test[:, 25:] * 1e6)).all()
 
 
-def test_no_annotated_image_is_needed_to_rank_labels(estimator, data, X, X_test):
-    untrained = clone(estimator).without_training(data.unseen_labels, lift=2.0)
-    even = fitted(clone(estimator).set_params(smoothing=1.0, cooccurrence=0.0), data, X=X)
-    raw = raw_scores(even, X_test, "unseen")
-    np.testing.assert_allclose(untrained.decision_function(X_test), raw - np.log(2.0), atol=1e-10)
-    with pytest.raises(ValueError, match=r"^lift: "):
-        untrained.without_training(data.unseen_labels, lift=0.0)
-
-
-def test_a_kind_counts_by_its_classes_alone_and_a_kind_of_all_classes_not_at_all(data):
-    model = BackboneKnowledge(CLASSES, 200.0, kinds=KINDS, membership=sp.csr_array(MEMBERSHIP))
-    model.without_training(KINDS)
+def test_a_kind_counts_by_its_classes_alone_and_a_kind_of_all_classes_not_at_all(data, X, X_test):
+    alone = {"cooccurrence": 0.0, "smoothing": 1.0}
+    model = BackboneKnowledge(CLASSES, 200.0, kinds=KINDS, membership=sp.csr_array(MEMBERSHIP), **alone)
+    model.fit(X, data.Y_train[:, : len(KINDS)], KINDS)
     for n, name in enumerate(KINDS.names):
-        parts = model.explain(data.X_test[0, 25:], name).parts
+        parts = model.explain(X_test[0], name).parts
         members = {CLASSES.names[k] for k in np.flatnonzero(MEMBERSHIP[:, n])}
         assert {part.name for part in parts if abs(part.value) > 1e-6} == members
-    plain = BackboneKnowledge(CLASSES).without_training(data.unseen_labels)
-    expected = plain.decision_function(data.X_test[:, 25:])
+    plain = fitted(BackboneKnowledge(CLASSES), data, X=X)
+    expected = plain.decision_function(X_test, "unseen")
     everything = plain.set_params(kinds=KINDS.vectors[:1], membership=np.ones((N_CLASSES, 1)))
-    found = everything.without_training(data.unseen_labels).decision_function(data.X_test[:, 25:])
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(fitted(everything, data, X=X).decision_function(X_test, "unseen"), expected)
 
 
 def test_columns_in_another_order_than_the_classes_are_refused():
@@ -169,9 +160,9 @@ def test_columns_in_another_order_than_the_classes_are_refused():
         BackboneKnowledge(classes).fit(logits[["c", "b", "a"]], np.eye(3), np.eye(3))
 
 
-def test_probabilities_are_refused(data):
-    probabilities = softmax(data.X_train[:, 25:], axis=1)
-    model = BackboneKnowledge(CLASSES).without_training(data.seen_labels)
+def test_probabilities_are_refused(data, X):
+    probabilities = softmax(X, axis=1)
+    model = fitted(BackboneKnowledge(CLASSES), data, X=X)
     for use in (model.decision_function, lambda X: fitted(model, data, X=X)):
         with pytest.raises(ValueError, match=r"^X: its rows are probabilities"):
             use(probabilities)

@@ -259,7 +259,6 @@ def test_this_runs_figures_stand_beside_published_ones_of_as_many_labels(result,
 
 def test_published_figures_are_complete_and_have_a_source():
     for row in ROWS:
-        assert tuple(row) == published.COLUMNS
         assert all(row.values())
         assert set(row["split"].split()) <= set(CLASS_SPLITS)
         assert row["protocol"] in PROTOCOLS

@@ -292,18 +292,11 @@ def test_the_alternation_is_tested_at_each_of_its_last_iterates(data, done, monk
     assert tested.iterate.tolist() == [-2, -1, 0, 1]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"labels": ("a", "b")}, "columns"),
-        ({"is_train": np.ones(280, dtype=bool)}, "is_train"),
-        ({"features": {}}, "features"),
-        ({"vectors": {"x": LabelSpace(["a"], [[1.0]])}}, "vectors"),
-    ],
-)
-def test_data_that_do_not_fit_are_refused(data, change, message):
-    with pytest.raises(ValueError, match=message):
-        replace(data, **change)
+def test_features_that_are_not_finite_are_refused(data):
+    X = data.features["simulated"].copy()
+    X[3, 1] = np.nan
+    with pytest.raises(ValueError, match=r"^features: 'simulated'"):
+        replace(data, features={"simulated": X})
 
 
 def test_a_split_of_other_labels_is_refused(data):

@@ -207,7 +207,7 @@ def test_missing_files_folders_and_packages_are_named(monkeypatch):
     with pytest.raises(UnreadableImage, match="not a file"):
         read_image(".")
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ImportError, match=r"^images: "):
+    with pytest.raises(ImportError, match=r"^PIL: "):
         read_image("nothing.jpg")
 
 

@@ -112,10 +112,11 @@ def test_a_pooled_output_of_a_usual_name_is_used_as_it_is(model, name):
 
 def test_the_text_half_of_a_pair_is_padded_to_the_length_of_its_graph(model):
     """As photo servers export OpenCLIP: one int32 input of any name, of a fixed length, one text at a time."""
-    write_graph(model, [("text", "INT32")], shape=(1, 4), pooled="embedding")
-    encoder = OnnxEncoder(model, output="embedding", pad_token="[PAD]")
+    write_graph(model, [("text", "INT32")], shape=(1, 4), pooled="text_embeds")
+    encoder = OnnxEncoder(model, pad_token="[PAD]")
     np.testing.assert_array_equal(encoder.encode(["dog", "cat"]), TABLE[[5, 5]])  # the padding is the largest
-    tokens = OnnxEncoder(model, output="tokens", pad_token="[PAD]")
+    write_graph(model, [("text", "INT32")], shape=(1, 4))
+    tokens = OnnxEncoder(model, pad_token="[PAD]")
     np.testing.assert_array_equal(
         tokens.encode(["dog", "dog dog dog dog cat"]), TABLE[[1, 1]]
     )  # the mean leaves it out
@@ -144,14 +145,12 @@ def test_what_is_not_a_text_encoder_is_refused(model, tmp_path):
     with pytest.raises(ValueError, match=r"^path: .*pixels"):
         OnnxEncoder(model)
     write_graph(model)
-    for argument, value in {
-        "output": "pooled",
-        "pad_token": "<pad>",
-        "max_tokens": 0,
-        "tokenizer": "none.json",
-    }.items():
-        with pytest.raises((ValueError, FileNotFoundError), match=rf"^{argument}: "):
+    for argument, value in {"pad_token": "<pad>", "max_tokens": 0}.items():
+        with pytest.raises(ValueError, match=rf"^{argument}: "):
             OnnxEncoder(model, **{argument: value})
+    (model.parent / "tokenizer.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"^path: .*tokenizer"):
+        OnnxEncoder(model)
     with pytest.raises(ValueError, match=r"^vectors: 'glvoe'"):
         open_encoder("glvoe")
 

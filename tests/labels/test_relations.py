@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unseen.labels.cooccurrence import count_tag_sets, named_counts, read_hit_counts, repair_counts
+from unseen.labels.cooccurrence import count_tag_sets, named_counts, read_hit_counts
 from unseen.labels.relations import from_hit_counts, from_path_lengths, relate
 from unseen.labels.wordnet import path_lengths
 
@@ -97,19 +97,10 @@ def test_files_that_are_not_tables_of_counts_are_named(tmp_path, content):
         read_hit_counts(tmp_path / "hits.csv")
 
 
-@pytest.mark.parametrize(
-    ("counts", "repair", "expected"),
-    [([[5, np.nan], [2, 3]], "symmetrise", [[5, 2], [2, 3]]), ([[5, 4], [4, 3]], "clip", [[5, 3], [3, 3]]),
-     ([[5, np.nan], [np.nan, 3]], "fill", [[5, 0], [0, 3]]),
-     ([[5, 9], [3, 4]], ["clip", "symmetrise"], [[5, 4], [4, 4]])],
-)  # fmt: skip
-def test_nothing_is_repaired_unless_it_is_chosen(counts, repair, expected):
-    hits = named_counts(counts, ["a", "b"])
-    with pytest.raises(ValueError, match=r"^counts: .*'a', 'b'"):
-        from_hit_counts(hits)
-    np.testing.assert_array_equal(repair_counts(hits, repair), expected)
-    with pytest.raises(ValueError, match=r"^repair: "):
-        repair_counts(hits, "mend")
+def test_inconsistent_counts_are_named():
+    for counts in ([[5, np.nan], [2, 3]], [[5, 4], [4, 3]], [[5, np.nan], [np.nan, 3]]):
+        with pytest.raises(ValueError, match=r"^counts: .*'a', 'b'"):
+            from_hit_counts(named_counts(counts, ["a", "b"]))
 
 
 @settings(max_examples=60)

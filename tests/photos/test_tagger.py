@@ -194,6 +194,16 @@ def copy(tmp_path):
     return tmp_path
 
 
+def test_a_model_of_others_opens_no_files_that_it_names(model, tmp_path, monkeypatch):
+    model.save(tmp_path / "theirs")
+    assert PhotoTagger.load(tmp_path / "theirs").training is not None
+    monkeypatch.setenv("UNSEEN_KEY", str(tmp_path / "mine"))
+    with pytest.raises(ValueError, match=r"^path: .*backbone"):
+        PhotoTagger.load(tmp_path / "theirs")
+    with pytest.raises(ValueError, match=r"^path: .*vectors"):  # a table
+        PhotoTagger.load(tmp_path / "theirs", model.backbone)
+
+
 def test_training_features_that_have_changed_are_not_quoted(copy):
     (copy / "photos" / "003.jpg").unlink()
     extract_features(copy / "photos", copy / "feats", world() / "eye.onnx", only=True)

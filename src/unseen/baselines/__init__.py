@@ -1,8 +1,8 @@
 """The methods that TAEP is compared with; all share the same interface.
 
 From the paper: `ConSE`, `LatEm`, `DMP`, `Fast0Tag`. Beyond it: `ESZSL`, `DeViSE`, `COSTA`, `LabelPropagation` and
-`Cosine`. All of them learn from images with some labels and score any label that has a vector. Methods without a
-threshold of their own subtract ``threshold_``, which has the best micro-F1 over the known training entries.
+`Cosine`. Methods without a threshold of their own subtract ``threshold_``, which has the best micro-F1 over the
+known training entries.
 
 >>> from unseen import make_tagged_scenes
 >>> from unseen.baselines import ConSE
@@ -14,12 +14,10 @@ threshold of their own subtract ``threshold_``, which has the best micro-F1 over
 
 from unseen.baselines.conse import ConSE
 from unseen.baselines.cosine import Cosine
-from unseen.baselines.costa import COSTA
-from unseen.baselines.devise import DeViSE
 from unseen.baselines.dmp import DMP
 from unseen.baselines.eszsl import ESZSL
 from unseen.baselines.fast0tag import Fast0Tag
-from unseen.baselines.latem import LatEm
-from unseen.baselines.propagation import LabelPropagation
+from unseen.baselines.latem import DeViSE, LatEm
+from unseen.baselines.transfer import COSTA, LabelPropagation
 
 __all__ = ["COSTA", "DMP", "ESZSL", "ConSE", "Cosine", "DeViSE", "Fast0Tag", "LabelPropagation", "LatEm"]

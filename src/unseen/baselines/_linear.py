@@ -1,4 +1,4 @@
-"""Shared by the baselines: a calibrated threshold, scaled images, ridge and logistic regression, similarities."""
+"""Shared by the baselines: a calibrated threshold, scaled images, ridge and logistic regression."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
+from unseen.base import TrainingProblem, ZeroShotTagger
 from unseen.solvers.rows import read_chunks
-from unseen.validation import Matrix
-
-Targets = NDArray[np.int8]
+from unseen.validation import Matrix, Targets, check_count
 
 MAX_ITER = 2000  # L-BFGS iterations
 MOST_SQUARE = 5000  # features whose products with each other are computed
@@ -96,6 +94,19 @@ def scaled(X: Any, *, normalize: bool) -> Matrix:
     return np.vstack([chunk for _, chunk in scaled_chunks(X, normalize=normalize)])
 
 
+def split_columns(X: Any, n_first: int) -> tuple[Any, Any]:
+    """The first columns of X, and the others."""
+    parts = X[:, :n_first], X[:, n_first:]
+    return parts if sp.issparse(X) else (np.ascontiguousarray(parts[0]), np.ascontiguousarray(parts[1]))
+
+
+def check_first_columns(value: Any, name: str, n_columns: int) -> int:
+    """``value`` as a number of first columns that leaves others."""
+    if check_count(value, name) >= n_columns:
+        raise ValueError(f"{name}: {value} of the {n_columns} columns of X leave none for the second part.")
+    return int(value)
+
+
 def project(X: Any, weights: Matrix, *, normalize: bool) -> Matrix:
     """``X weights`` in float64, with the rows of X scaled."""
     product = np.empty((X.shape[0], weights.shape[1]))
@@ -134,9 +145,7 @@ def ridge_solver(
     try:
         factor = cho_factor(gram, lower=True, overwrite_a=True)
     except np.linalg.LinAlgError:
-        raise ValueError(
-            f"{name}: {penalty:g} is lost in rounding beside features of this size. Pass a larger one."
-        ) from None
+        raise ValueError(f"{name}: {penalty:g} is lost in rounding beside X. Pass a larger one.") from None
     # The layout of arrays that are read from a file, so that a loaded model gives the same bits.
     return lambda B: np.ascontiguousarray(cho_solve(factor, B))
 
@@ -195,17 +204,6 @@ def logistic_regression(X: Any, T: Targets, C: float, *, normalize: bool) -> tup
     return weights, bias
 
 
-def similarity_shares(M: Matrix, N: Matrix, temperature: float) -> Matrix:
-    """``exp(cos(m, n) / temperature)`` for each row m of M and n of N, divided by the sum of the row."""
-    return np.asarray(softmax(unit_rows(M) @ unit_rows(N).T / temperature, axis=1))
-
-
-def with_known_rows(rows: Matrix, M: Matrix, known: Matrix, known_rows: Matrix) -> Matrix:
-    """``rows`` (one per label M), replaced for labels among ``known`` by the rows they have there."""
-    places = seen_places(M, known)
-    return np.where((places >= 0)[:, None], known_rows[places], rows)
-
-
 def even_steps(order: NDArray[np.intp], most: int) -> NDArray[np.intp]:
     """At most this many entries of ``order``, evenly spaced."""
     if len(order) <= most:
@@ -222,5 +220,4 @@ def quantised(values: Matrix, axis: int) -> tuple[NDArray[np.int8], NDArray[np.f
 def parts_in_span(vector: Matrix, seen: Matrix, label: Matrix) -> Matrix:
     """Split ``<vector, label>`` into ``e_k <seen_k, label>``: ``vector = sum_k e_k seen_k`` with least ``|e|``."""
     evidence = np.linalg.lstsq(seen.T, vector, rcond=1e-10)[0]
-    parts: Matrix = evidence * (seen @ label)
-    return parts
+    return np.asarray(evidence * (seen @ label))

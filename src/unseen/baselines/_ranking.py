@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from unseen.base import TrainingProblem
 from unseen.baselines import _linear as linear
-from unseen.validation import Matrix
+from unseen.validation import Matrix, Targets
 
 MARGIN = 1.0  # distance of the threshold from the labels of an image that has labels on one side only
 PENALTY = 1e-3  # for the threshold regression, relative to the squared lengths of the images
@@ -49,7 +49,7 @@ class RankingTagger(linear.ScoredTagger):
         return np.asarray(self._project(X, self.threshold_weights_[:, None])[:, 0] + self.threshold_)
 
 
-def threshold_targets(scores: Matrix, T: linear.Targets) -> Matrix:
+def threshold_targets(scores: Matrix, T: Targets) -> Matrix:
     """Midpoint between the positive and the negative labels of each image, or `MARGIN` beside its only side."""
     lowest = np.where(T > 0, scores, np.inf).min(axis=1)
     highest = np.where(T < 0, scores, -np.inf).max(axis=1)
@@ -65,7 +65,7 @@ class RankingProblem(NamedTuple):
 
     X: Any
     scale: Matrix  # per row of X
-    T: linear.Targets
+    T: Targets
     C: Matrix  # coordinates of the seen labels in the orthonormal `basis` (n_dims, rank) of their span
     basis: Matrix
     image_length: float  # the two medians
@@ -101,15 +101,9 @@ def ranking_problem(problem: TrainingProblem, *, normalize: bool) -> RankingProb
 
 
 def descend(
-    problem: RankingProblem,
-    rng: np.random.Generator,
-    *,
-    n_maps: int,
-    alpha: float,
-    worst: bool,
-    learning_rate: float,
-    max_iter: int,
-) -> tuple[Matrix, Matrix]:
+    problem: RankingProblem, rng: np.random.Generator, *, n_maps: int, alpha: float, worst: bool,
+    learning_rate: float, max_iter: int,
+) -> tuple[Matrix, Matrix]:  # fmt: skip
     """Minimise the mean loss of the images plus ``alpha/2 |V|^2`` by stochastic subgradient descent.
 
     The step falls linearly to 0. Returns the maps (n_maps, n_features, rank) in the units of the data, and the
@@ -144,7 +138,7 @@ def descend(
     return np.ascontiguousarray(maps) / (problem.image_length * problem.label_length), np.array(trace)
 
 
-def map_losses(Z: Matrix, C: Matrix, T: linear.Targets, *, worst: bool) -> tuple[Matrix, Matrix]:
+def map_losses(Z: Matrix, C: Matrix, T: Targets, *, worst: bool) -> tuple[Matrix, Matrix]:
     """Loss of each image at the projections Z by all maps, side by side, and its slope in Z.
 
     The score of label c is ``max_k <z_k, C_c>``.
@@ -157,11 +151,8 @@ def map_losses(Z: Matrix, C: Matrix, T: linear.Targets, *, worst: bool) -> tuple
     return losses, (of_best @ C).reshape(Z.shape)
 
 
-def pair_losses(scores: Matrix, T: linear.Targets, *, worst: bool) -> tuple[Matrix, Matrix]:
-    """``[1 - s_p + s_n]_+`` of each image, its mean over all pairs or its largest value, and its slope in s.
-
-    Every image has a pair.
-    """
+def pair_losses(scores: Matrix, T: Targets, *, worst: bool) -> tuple[Matrix, Matrix]:
+    """``[1 - s_p + s_n]_+`` of each image, its mean over all pairs or its largest value, and its slope in s."""
     slopes = np.zeros_like(scores)
     if worst:
         images = np.arange(len(scores))
@@ -182,7 +173,7 @@ def pair_losses(scores: Matrix, T: linear.Targets, *, worst: bool) -> tuple[Matr
     return losses, slopes
 
 
-def principal_directions(M: Matrix, T: linear.Targets, *, alpha: float, tol: float) -> tuple[Matrix, float]:
+def principal_directions(M: Matrix, T: Targets, *, alpha: float, tol: float) -> tuple[Matrix, float]:
     """Direction of each image (a row of T) in the space of the label vectors M, and the largest relative gap.
 
     The direction is the ranking SVM that minimises over w, for the positive labels P and negative labels N::

@@ -26,8 +26,6 @@ class ConSE(ScoredTagger):
     mutually exclusive classes. A label whose known annotations all agree gets a constant probability. With a
     single seen label every image would lie at its vector: there the cosine is multiplied by the probability.
 
-    `explain`: label k of T(x) adds ``p_k <m_k, m_c> / (|sum_j p_j m_j| |m_c|)``.
-
     Parameters
     ----------
     n_top : int, default=10

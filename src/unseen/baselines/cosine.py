@@ -46,10 +46,8 @@ class Cosine(ScoredTagger):
     def _learn(self, problem: TrainingProblem) -> None:
         n_dims, n_features = problem.seen.shape[1], problem.X.shape[1]
         if n_dims != n_features:
-            raise ValueError(
-                f"seen: vectors of {n_dims} dimensions, but the images have {n_features} features. "
-                f"Take both from the same image-text model."
-            )
+            given = f"{n_dims} dimensions for images with {n_features} features"
+            raise ValueError(f"seen: {given}. Take both from the same image-text model.")
 
     @classmethod
     def without_annotations(cls, reference: Any, scale: float | None = None, bias: float | None = None) -> Self:
@@ -107,7 +105,4 @@ class Cosine(ScoredTagger):
         return unit_rows(M - self._embed(self.label_vectors_, "reference").mean(axis=0))
 
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
-        raise ValueError(
-            "explain: Cosine compares an image and a label directly, there are no parts. Fit a model on features "
-            "of the same backbone: unseen features, then unseen fit."
-        )
+        raise ValueError("explain: Cosine has no parts. Fit a model on its features: unseen features, unseen fit.")

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from unseen.base import TrainingProblem
-from unseen.baselines._linear import ScoredTagger, Targets, gather, parts_in_span, ridge_solver, unit_rows
-from unseen.validation import Matrix, check_count, check_number
+from unseen.baselines._linear import ScoredTagger, gather, parts_in_span, ridge_solver, unit_rows
+from unseen.validation import Matrix, Targets, check_count, check_number
 
 MOST_SUBSETS = 3_000_000
 
@@ -32,8 +32,6 @@ class DMP(ScoredTagger):
     Differences from the paper: a ridge regression replaces the deep regression, and nothing is adapted to the test
     images. A label that is unknown for an image enters its mean with the label's frequency as its weight.
 
-    `explain`: ``v(x) = sum_k e_k(x) m_k`` is in the span of the seen labels; k adds ``e_k(x) <m_k, m_c> / |m_c|``.
-
     Parameters
     ----------
     alpha : float, default=1.0
@@ -45,15 +43,6 @@ class DMP(ScoredTagger):
     ----------
     weights_, mean_ : ndarray of shape (n_features, n_dims) and (n_dims,)
         W and the mean of the v_i.
-
-    Examples
-    --------
-    >>> from unseen import make_tagged_scenes
-    >>> from unseen.baselines import DMP
-    >>> data = make_tagged_scenes(n_train=300, n_test=5)
-    >>> model = DMP().fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels)
-    >>> int(model.predict_subset(data.X_test, data.unseen_labels, max_size=2).sum(axis=1).max())
-    2
     """
 
     def __init__(self, alpha: float = 1.0, *, normalize: bool = True, center: bool = True) -> None:
@@ -62,21 +51,9 @@ class DMP(ScoredTagger):
         self.center = center
 
     def predict_subset(self, X: Any, labels: Any = "seen", max_size: int = 3) -> NDArray[np.int64]:
-        """The subset of labels whose mean vector is nearest to each image, by cosine; all subsets are compared.
+        """The subset of 1 to ``max_size`` labels whose mean vector is nearest to each image, by cosine.
 
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_images, n_features)
-            Features.
-        labels : labels, default="seen"
-            As in `decision_function`.
-        max_size : int, default=3
-            Maximum number of labels in a subset; the minimum is 1.
-
-        Returns
-        -------
-        ndarray of shape (n_images, n_labels), int64
-            1 = in the subset.
+        All subsets are compared. Images and labels are as in `decision_function`; in the result 1 = in the subset.
         """
         check_is_fitted(self)
         names, vectors = self._resolve(labels)
@@ -119,10 +96,7 @@ def all_subsets(n_labels: int, max_size: int) -> sp.csr_array:
     sizes = range(1, min(max_size, n_labels) + 1)
     counts = [comb(n_labels, size) for size in sizes]
     if sum(counts) > MOST_SUBSETS:
-        raise ValueError(
-            f"max_size: {n_labels} labels have {sum(counts):,} subsets of up to {max_size}, more than "
-            f"{MOST_SUBSETS:,}. Pass a smaller max_size, or fewer labels."
-        )
+        raise ValueError(f"max_size: {sum(counts):,} subsets are more than {MOST_SUBSETS:,}. Pass a smaller one.")
     members = chain.from_iterable(chain.from_iterable(combinations(range(n_labels), size) for size in sizes))
     indices = np.fromiter(members, dtype=np.int32)
     starts = np.append(0, np.cumsum(np.repeat(sizes, counts)))

@@ -29,8 +29,6 @@ class ESZSL(ScoredTagger):
     Differences from the paper: a target row may have any number of positives, some entries may be unknown, and
     the features are used directly, without a kernel.
 
-    `explain`: ``x W = sum_k e_k(x) m_k`` lies in the span of the seen labels; label k adds ``e_k(x) <m_k, m_c>``.
-
     Parameters
     ----------
     gamma : float, default=1.0

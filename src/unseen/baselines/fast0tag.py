@@ -28,8 +28,6 @@ class Fast0Tag(RankingTagger):
     Differences from the paper: this is its linear mapping, without the neural network; the loss of an image is the
     mean over its pairs, so that alpha does not depend on their number.
 
-    `explain`: ``x W = sum_k e_k(x) m_k`` lies in the span of the seen labels; label k adds ``e_k(x) <m_k, m_c>``.
-
     Parameters
     ----------
     alpha : float, default=0.1

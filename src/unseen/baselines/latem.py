@@ -1,4 +1,4 @@
-"""LatEm-M: latent embeddings (Xian et al., 2016) with a multi-label ranking objective."""
+"""Bilinear maps learned by ranking: LatEm-M (Xian et al., 2016) and DeViSE (Frome et al., 2013)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,9 @@ class LatEm(RankingTagger):
     threshold ``x w0 + b`` of the image: a ridge regression of the midpoint between the scores of the positive and
     of the negative labels of the training images.
 
-    Differences from the paper: every positive label is ranked above every negative one (LatEm-M, as in the
-    comparison of the TAEP paper), where Xian et al. rank the one true class; a step takes 16 images and all their
-    pairs; the step falls linearly to 0 and alpha regularises; features are not standardised.
-
-    `explain`: with the map that wins for the image and the label, ``x W = sum_k e_k(x) m_k`` lies in the span of
-    the seen labels; label k adds ``e_k(x) <m_k, m_c>``.
+    Differences from the paper: every positive label is ranked above every negative one (LatEm-M), where Xian et
+    al. rank the one true class; a step takes 16 images and all their pairs, falls linearly to 0, and alpha
+    regularises; features are not standardised.
 
     Parameters
     ----------
@@ -103,3 +100,36 @@ class LatEm(RankingTagger):
         by_map = np.vstack([self._project(X, W) for W in self.visual_maps_])
         winner = int(np.argmax(by_map @ (self.label_basis_.T @ M[0])))
         return parts_in_span(self.label_basis_ @ by_map[winner], self._seen_vectors(), M[0])
+
+
+class DeViSE(LatEm):
+    r"""`LatEm` with a single map: convex, a linear map from images into the space of the label vectors.
+
+    Minimises over W, with the scores ``F(i, c) = x_i W m_c``::
+
+        mean over images i of  mean over p in Y_i, n not in Y_i of [1 - F(i, p) + F(i, n)]_+
+            +  alpha/2 |W|^2
+
+    Differences from the paper: every positive label is ranked above every negative one, where Frome et al. rank
+    the one label of an image above labels drawn at random; the features are given, where they fine-tune a network;
+    the margin is 1 and alpha regularises, where they have a margin of 0.1 and labels of unit length.
+
+    Parameters
+    ----------
+    alpha, pairs, learning_rate, max_iter, normalize, center, random_state
+        As in `LatEm`, and so are the attributes: ``W = visual_maps_[0] @ label_basis_.T``.
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1e-3,
+        *,
+        pairs: Literal["all", "worst"] = "all",
+        learning_rate: float = 3.0,
+        max_iter: int = 10,
+        normalize: bool = True,
+        center: bool = True,
+        random_state: Any = 0,
+    ) -> None:
+        rest: Any = {"normalize": normalize, "center": center, "random_state": random_state}
+        super().__init__(1, alpha, pairs=pairs, learning_rate=learning_rate, max_iter=max_iter, **rest)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from unseen import __version__
-from unseen.cli.backbones import backbones
+from unseen.cli.backbones import backbones, model_app
 from unseen.cli.data import data_app
 from unseen.cli.experiments import demo, reproduce
 from unseen.cli.labels import labels
@@ -28,6 +28,7 @@ for command in (*PHOTOS, features, fit, evaluate, labels, backbones, reproduce):
     app.command()(command)
 app.add_typer(tags_app, name="tags")
 app.add_typer(data_app, name="data")
+app.add_typer(model_app, name="model")
 
 
 def _print_version(wanted: bool) -> None:

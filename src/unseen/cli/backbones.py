@@ -1,4 +1,4 @@
-"""`unseen backbones`: networks that are there, and those that can be had."""
+"""`unseen backbones` and `unseen model show`: networks that can be had, and what a model file holds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
 from rich.filesize import decimal
 from typer import Argument, Option
 
-from unseen.cli.terminal import one_line_errors, print_table
+from unseen.cli.terminal import one_line_errors, print_table, printable
 from unseen.templates import Table
 
+model_app = typer.Typer(no_args_is_help=True, help="Look into model files.")
 _COLUMNS = ("name", "dimensions", "input", "size", "licence", "state")
 
 
@@ -34,6 +36,33 @@ def backbones(
         found = [_facts(one, alone=False) for one in (*NAMES, *others)]
         rows = [[str(facts.get(column) or "-") for column in _COLUMNS] for facts in found]
         return print_table(Table("Backbones", _COLUMNS, rows, "A dash: its files do not say, or are not here."))
+
+
+@model_app.command("show")
+def _show_model(path: Annotated[Path, Argument(help="A model from unseen fit.")]) -> None:
+    """Check a model file; print what it is, its digest and what it was trained on. No other file is opened."""
+    with one_line_errors("model show"):
+        from unseen import ZeroShotTagger, model_file
+        from unseen.validation import listed
+
+        header, tagger = model_file.read_header(path), ZeroShotTagger.load(path)
+        labels, others = tagger.label_names_[: tagger.n_seen_], tagger.label_names_[tagger.n_seen_ :]
+        gives_p = "yes" if hasattr(tagger, "predict_proba") else "no"
+        facts = {
+            "model": type(tagger).__name__,
+            "digest": header["digest"],
+            "format": header["version"],
+            "saved by": "you, on this machine" if model_file.is_own(path) else "someone else, or without notes",
+            "annotated labels": f"{len(labels):,}: {listed(labels)}",
+            "other labels": f"{len(others):,}: {listed(others)}" if others else "none; any can be asked for",
+            "columns": tagger.n_features_in_,
+            "probabilities": gives_p,
+        }
+        for name, value in model_file.read_notes(path).get("photos", {}).items():
+            if value is not None and name != "training_rows":
+                facts[name] = value
+        shown = [(name, printable(str(value))) for name, value in facts.items()]
+        print_table(Table(printable(str(path)), ("", ""), shown))
 
 
 def _facts(name: str, *, alone: bool) -> dict[str, Any]:

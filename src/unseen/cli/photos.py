@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from unseen.photos.training import Trained
 
 _Backbone = Annotated[
-    str | None, Option("--backbone", help="Tag by an image-text model alone: siglip2, ...; see unseen backbones.")
+    str | None, Option("--backbone", help="Image-text model to tag with: siglip2, ...; or the file of a --model.")
 ]
 _FEATURES = Argument(help="Folder of unseen features, or an .npz file with one row per image.")
 _ANNOTATIONS = Option("--annotations", "-a", help="CSV, VOC devkit, COCO file or NUS-WIDE folder.")
@@ -278,9 +278,9 @@ def load_tagger(model: str | None, backbone: str | None) -> PhotoTagger:
     from unseen.images.backbones import DEFAULT
     from unseen.photos.tagger import PhotoTagger
 
-    if model is not None and backbone is not None:
-        raise ValueError("--model and --backbone were both given. A model knows its backbone: pass one of them.")
-    return PhotoTagger.load(model) if backbone in (None, DEFAULT) else PhotoTagger.from_pair(str(backbone))
+    if model is not None or backbone in (None, DEFAULT):
+        return PhotoTagger.load(model, backbone)
+    return PhotoTagger.from_pair(str(backbone))
 
 
 def _text_printer() -> Callable[[PhotoTags, Mapping[str, Doubt]], None]:

@@ -27,26 +27,12 @@ def extract_on_cluster(
     part_size: int = 4096,
     batch: int = 1,
 ) -> FeatureSet:
-    """Compute the features of images on the workers of the current Dask client.
+    """Compute the features of images, as `extract_features` does, on the workers of the current Dask client.
 
-    The images are split into parts; for each, a worker fills a folder by `extract_features` with one thread. All
-    workers must see the image files and `output` under the same paths. Interrupted work, even by a lost
-    worker, continues where it stopped, and finished work is not repeated.
-
-    Parameters
-    ----------
-    sources, backbone, batch
-        As in `extract_features`; the backbone is opened by each worker.
-    output : str or pathlib.Path
-        Folder for the folders ``00000``, ``00001``, ... of the parts.
-    part_size : int, default=4096
-        Images per part. A different number gives different parts.
-
-    Returns
-    -------
-    FeatureSet
-        With absolute paths, and without ``logits``. ``X`` is a Dask array with one chunk per folder, read by the
-        worker that uses it; it can be passed to `unseen.TAEP.fit`.
+    Workers fill one folder, ``00000``, ``00001``, ..., for every ``part_size`` images. They must see the image
+    files and `output` under the same paths. Interrupted work, even by a lost worker, continues where it stopped.
+    The result has absolute paths and no ``logits``; its ``X`` is a Dask array with one chunk per folder, which can
+    be passed to `unseen.TAEP.fit`.
     """
     import dask.array as da
     from dask.delayed import delayed
@@ -67,15 +53,9 @@ def extract_on_cluster(
         path, reason = problems[-1]
         raise ValueError(f"sources: none of {counted(len(paths), 'file')} can be read ({path!r}: {reason}).")
     read = delayed(_read, pure=False)
-    return replace(
-        made[min(made)],
-        paths=tuple(chain.from_iterable(part.paths for part in made.values())),
-        X=da.concatenate(
-            [da.from_delayed(read(folder), part.X.shape, "float32") for folder, part in made.items()]
-        ),
-        logits=None,
-        problems=problems,
-    )
+    X = da.concatenate([da.from_delayed(read(folder), part.X.shape, "float32") for folder, part in made.items()])
+    all_paths = tuple(chain.from_iterable(part.paths for part in made.values()))
+    return replace(made[min(made)], paths=all_paths, X=X, logits=None, problems=problems)
 
 
 def _extract(paths: list[str], folder: Path, backbone: Backbone | str | Path, batch: int) -> tuple[Problem, ...]:
@@ -100,10 +80,7 @@ def _read(folder: Path) -> Any:
 def describe_on_cluster(
     files: Sequence[File], backbone: str, known: set[bytes], part_size: int = 64
 ) -> Generator[Described, None, None]:
-    """Describe the files of a photo library on the workers of the current Dask client, in their order.
-
-    Each worker opens the backbone once. The work of a lost worker is done by another one.
-    """
+    """Describe the files of a photo library on the workers of the current Dask client, in their order."""
     client = current_client()
     shared = share(client, known)
     running: deque[Any] = deque()

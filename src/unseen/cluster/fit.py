@@ -1,18 +1,12 @@
 """Training on the workers of a Dask cluster: rounds of CoCoA+, with the true duality gap.
 
-The images are split into parts that stay on the workers, with their duals. CoCoA+ splits the dual by rows: in a
-round every part k ascends, from a common V, on the model
+In a round every part k of the images ascends, from a common V, on the model
 
     ``<dPsi, T> - beta <V, dV_k> - sigma beta/2 |dV_k|^2``,   ``dV_k = X_k' dPsi_k A / beta``,
 
-which is the common dual except that ``sigma`` replaces the products of different parts. It is the row problem
-with ``beta / sigma`` in place of beta, so the same ascent solves it: its V moves by ``sigma dV_k``. With ``sigma``
-the number of parts the sum of all moves never overshoots, but where parts pull in opposite directions it creeps.
-So a part continues in the direction of its last round (Nesterov's momentum), as far as the caps allow.
-
-Each step is a Dask task without side effects, and the client receives only summary statistics: when a worker is
-lost, Dask repeats the tasks whose results it held. The client copies the duals every `CHECKPOINT_EVERY` rounds, so
-that at most these rounds are repeated.
+which is the row problem with ``beta / sigma`` in place of beta: its V moves by ``sigma dV_k``. With ``sigma`` the
+number of parts the sum of all moves never overshoots. Each step is a Dask task without side effects: when a worker
+is lost, Dask repeats the tasks whose results it held, since the last copy of the duals. See docs/scale.md.
 """
 
 from __future__ import annotations
@@ -30,16 +24,8 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from unseen.cluster.score import current_client, is_dask, known_rows
-from unseen.solvers.dual import (
-    MAX_EPOCHS,
-    Ascent,
-    DualProblem,
-    DualSolution,
-    LabelKernel,
-    SparseDuals,
-    TrainingImages,
-    loss,
-)
+from unseen.solvers import dual as dual_solver
+from unseen.solvers.dual import Ascent, DualProblem, DualSolution, LabelKernel, SparseDuals, TrainingImages
 from unseen.solvers.rows import Floats, Rows, row_scale
 from unseen.validation import Annotations, Matrix, as_targets, axis_names, check_annotations, check_targets
 
@@ -81,8 +67,7 @@ def spread(
 ) -> tuple[Parts, Annotations]:
     """Put images, targets and weights on the workers of the current cluster, in parts of about ``part_size`` rows.
 
-    X is a validated local matrix, or a Dask array as returned by `known_rows`; weights are a NumPy or
-    Dask vector, or None. The returned annotations have no rows: those are on the workers.
+    X is a validated local matrix, or a Dask array as returned by `known_rows`. The annotations have no rows.
     """
     import dask
 
@@ -171,7 +156,7 @@ class ClusterDual(DualProblem):
         self._parts, self._beta, self._seed = parts, beta, int(rng.integers(2**32))
         self.replace(sp.csr_array((parts.shape[0], parts.n_seen)))
 
-    def solve(self, kernel: LabelKernel, tol: float, max_epochs: int = MAX_EPOCHS) -> DualSolution:  # noqa: D102
+    def solve(self, kernel: LabelKernel, tol: float, max_epochs: int = dual_solver.MAX_EPOCHS) -> DualSolution:  # noqa: D102
         shared = self._one(LabelKernel, kernel.A)
         primal, dual, V = self._primal_and_dual(shared)
         trace = [(primal, dual)]
@@ -320,7 +305,7 @@ def make_V(shares: list[Any], beta: float, dtype: np.dtype[Any]) -> tuple[Floats
 
 def part_loss(part: TrainingImages, V: Floats, kernel: LabelKernel, beta: float) -> float:
     """The part's share of the losses at V."""
-    return loss(part.rows, part.row_problems(kernel, beta), V)
+    return dual_solver.loss(part.rows, part.row_problems(kernel, beta), V)
 
 
 def add_all(terms: list[tuple[Any, ...]]) -> tuple[Any, ...]:

@@ -22,24 +22,16 @@ def is_dask(values: Any) -> bool:
 
 
 def current_client() -> Any:
-    """The client of the cluster to work on.
-
-    A task of that cluster that calls this releases its thread: it will wait for other tasks, and if all
-    threads waited, those would never run.
-    """
+    """The client of the cluster to work on; a task that asks releases its thread, as it will wait for others."""
     try:
         from distributed import get_client, get_worker, secede
     except ImportError as error:
-        raise ImportError(
-            f"engine: Dask is needed, which cannot be imported ({error}). Run: pip install 'unseen[dask]'"
-        ) from error
+        raise ImportError(f"engine: Dask is needed ({error}). Run: pip install 'unseen[dask]'") from error
     try:
         client = get_client()
     except ValueError:
-        raise ValueError(
-            "engine: there is no Dask cluster to work on. Make one first: from dask.distributed import Client; "
-            "client = Client() for the cores of this machine, or Client(address) for a running cluster."
-        ) from None
+        advice = "client = dask.distributed.Client(), or Client(address) for a running cluster"
+        raise ValueError(f"engine: there is no Dask cluster to work on. Make one first: {advice}.") from None
     with suppress(ValueError):  # not in a task
         get_worker()
         with suppress(KeyError, AttributeError):  # already seceded, or not one of Dask's threads
@@ -79,10 +71,8 @@ def over_partitions(model: Any, method: str, X: Any, **options: Any) -> Any:
     results = [call(shared, method, block, options) for block in blocks]
     if method == "tag":
         return db.from_delayed(results)
-    arrays = [
-        da.from_delayed(result, (size, *sample.shape[1:]), sample.dtype)
-        for result, size in zip(results, sizes, strict=True)
-    ]
+    shapes = ((size, *sample.shape[1:]) for size in sizes)
+    arrays = [da.from_delayed(*known, sample.dtype) for known in zip(results, shapes, strict=True)]
     return da.concatenate(arrays, allow_unknown_chunksizes=True)
 
 
@@ -104,18 +94,10 @@ def _call(model: Any, method: str, block: Any, options: dict[str, Any]) -> Any:
 
 
 def best_on_cluster(
-    expression: Expression,
-    now: Snapshot,
-    wanted: NDArray[np.bool_],
-    top: int | None,
-    min_p: float,
+    expression: Expression, now: Snapshot, wanted: NDArray[np.bool_], top: int | None, min_p: float,
     part_size: int = 131_072,
-) -> Best:
-    """Run `unseen.photos.query.best_rows` on the workers of the current Dask client.
-
-    Each task reads a part of the stored rows, a block at a time: a worker needs memory for a block only. The
-    client receives the best rows of each part.
-    """
+) -> Best:  # fmt: skip
+    """Run `unseen.photos.query.best_rows` on the workers of the current Dask client."""
     from unseen.photos.query import exact_best, largest, n_candidates
 
     client, most = current_client(), n_candidates(expression, top)
@@ -134,16 +116,9 @@ def best_on_cluster(
 
 
 def _best_part(
-    expression: Expression,
-    files: tuple[Path, Path],
-    widths: tuple[int, int],
-    first: int,
-    wanted: NDArray[np.bool_],
-    top: int | None,
-    min_p: float,
-    most: int | None,
-    block: int = 8192,
-) -> Best:
+    expression: Expression, files: tuple[Path, Path], widths: tuple[int, int], first: int,
+    wanted: NDArray[np.bool_], top: int | None, min_p: float, most: int | None, block: int = 8192,
+) -> Best:  # fmt: skip
     """The best of the rows from the first one on; with ``most``, so many candidates by their rough scores."""
     from unseen.photos.query import Best, exact_best, largest, rough_best
 

@@ -40,7 +40,6 @@ def read_annotations(source: str | PathLike[str], split: str | None = None, **op
 
 
 def _reader(path: Path, year: int | None) -> Callable[..., Annotations]:
-    """The reader for a file or folder, chosen by its content."""
     if path.is_file():
         with path.open("rb") as file:
             is_json = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
@@ -50,7 +49,5 @@ def _reader(path: Path, year: int | None) -> Callable[..., Annotations]:
             return read_voc
         if is_nuswide(path):
             return read_nuswide
-    raise FileNotFoundError(
-        f"source: {str(path)!r} is not a CSV, TSV or COCO file, a VOC devkit (with ImageSets/Main) or a folder of "
-        f"NUS-WIDE (with ImageList and Groundtruth). Pass one of these."
-    )
+    known = "a CSV, TSV or COCO file, a VOC devkit (with ImageSets/Main) or a folder of NUS-WIDE (with ImageList)"
+    raise FileNotFoundError(f"source: {str(path)!r} is not {known}.")

@@ -26,16 +26,8 @@ NAME_COLUMNS: dict[str, Form] = {"labels": "lists", "tags": "lists", "label": "p
 class Annotations:
     """Y[i, c] = 1 if image i shows label c, 0 if it does not, NaN if that is unknown.
 
-    Attributes
-    ----------
-    images : tuple of str
-        Path or identifier of each image; no two are equal.
-    labels : tuple of str
-        The labels; no two are equal.
-    Y : ndarray of shape (n_images, n_labels)
-        int8, or float32 if some entries are unknown; read-only and dense.
-    split : tuple of str, optional
-        The part of the data set each image belongs to, such as ``trainval`` or ``test``.
+    ``images`` are paths or identifiers, ``split`` is the part of the data set that each belongs to (or None). Y is
+    int8, or float32 if some entries are unknown; read-only and dense.
     """
 
     def __init__(self, images: Images, labels: Sequence[str], Y: Any, split: Sequence[str] | None = None) -> None:
@@ -99,10 +91,8 @@ class Annotations:
         rows = match_rows(given, self.images)
         unknown = [given[i] for i in np.flatnonzero(rows < 0)]
         if unknown and missing == "error":
-            raise ValueError(
-                f"paths: {len(unknown)} of {len(given)} images have no annotations: {listed(unknown)}. Name them "
-                f"as the annotations do, such as {self.images[0]!r}, or pass missing='mark' to get -1 for them."
-            )
+            advice = f"Name them as the annotations do, such as {self.images[0]!r}, or pass missing='mark'"
+            raise ValueError(f"paths: {len(unknown)} images have no annotations: {listed(unknown)}. {advice}.")
         return rows
 
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -160,7 +150,6 @@ def _match(path: str, images: Sequence[str], rows: list[int]) -> tuple[int, int]
 
 
 def _parts(path: str) -> list[str]:
-    """Folders and file name, without ``.`` and the like."""
     return [part for part in path.split("/") if part not in ("", ".", "..")] or [path]
 
 

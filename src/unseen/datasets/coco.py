@@ -13,9 +13,7 @@ from unseen.datasets.annotations import Annotations
 from unseen.validation import check_choice
 
 _CROWD = {"present": 1.0, "absent": 0.0, "unknown": np.nan}
-_KEYS = frozenset(
-    {"images", "annotations", "categories", "id", "name", "file_name", "image_id", "category_id", "iscrowd"}
-)
+_KEYS = ["images", "annotations", "categories", "id", "name", "file_name", "image_id", "category_id", "iscrowd"]
 
 
 def read_coco(
@@ -28,8 +26,7 @@ def read_coco(
     path : str or path
         A file such as ``instances_val2017.json``.
     crowd : {"present", "absent", "unknown"}, default="present"
-        How to read a label that an image shows only as a crowd (``iscrowd``): a group of objects annotated
-        together. They are visible, hence the default.
+        How to read a label that an image shows only as a crowd (``iscrowd``).
     """
     check_choice(crowd, "crowd", tuple(_CROWD))
     path = Path(path)
@@ -41,10 +38,8 @@ def read_coco(
             content = json.load(file, object_hook=_without_outlines, parse_float=str)
         return _to_annotations(content, _CROWD[crowd])
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise ValueError(
-            f"path: {str(path)!r} is not a file of COCO instances, or is damaged ({error!r}). Pass a file like "
-            f"instances_val2017.json; captions, panoptic segments and lists of test images cannot be read."
-        ) from None
+        advice = "Pass a file like instances_val2017.json, not captions or panoptic segments"
+        raise ValueError(f"path: {str(path)!r} has no COCO instances ({error!r}). {advice}.") from None
 
 
 def _without_outlines(entry: dict[str, Any]) -> dict[str, Any]:

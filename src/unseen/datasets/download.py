@@ -57,16 +57,8 @@ def get_data_set(
     """Download and unpack a data set, unless it exists; return its folder.
 
     The archives are put into `into` and removed at the end, except those that were already there, which are used.
-    The next call resumes an interrupted download. The data set appears only once it is fully unpacked.
-
-    Parameters
-    ----------
-    name : str
-        One of `DATA_SETS`.
-    into : str or path, default="."
-        Folder to put it in.
-    report : callable, optional
-        Called with the title of each stage; returns a ``progress(done, total)`` for it, in bytes.
+    The next call resumes an interrupted download. ``report(title)`` begins a stage, and returns a
+    ``progress(done, total)`` for it, in bytes.
     """
     data_set = DATA_SETS[check_choice(name, "name", tuple(DATA_SETS))]
     report = report or (lambda title: lambda done, total: None)
@@ -76,9 +68,7 @@ def get_data_set(
         if not _incomplete_lists(data_set, target):
             return target
         if target.exists():
-            raise FileExistsError(
-                f"into: {str(target)!r} exists, but is not the complete data set. Move it, or pass another folder."
-            )
+            raise FileExistsError(f"into: {str(target)!r} is not complete. Move it, or pass another folder.")
         new = [into / archive for archive in data_set.archives if not (into / archive).exists()]
         for archive, (md5, _) in data_set.archives.items():
             _fetch([f"{host}/{archive}" for host in data_set.hosts], into / archive, md5, report)
@@ -89,7 +79,6 @@ def get_data_set(
 
 
 def _incomplete_lists(data_set: DataSet, folder: Path) -> list[str]:
-    """Lists that are missing or have the wrong number of images."""
     paths = {name: folder / name for name in data_set.lists}
     n_images = {name: len(path.read_bytes().split()) for name, path in paths.items() if path.is_file()}
     return [name for name, count in data_set.lists.items() if n_images.get(name) != count]
@@ -108,7 +97,6 @@ def _fetch(urls: list[str], path: Path, md5: str, report: Callable[[str], Progre
 
 
 def _unpack(data_set: DataSet, into: Path, temporary: Path, report: Callable[[str], Progress]) -> None:
-    """Unpack all archives into a temporary folder, and move the data set from there when it is complete."""
     shutil.rmtree(temporary, ignore_errors=True)  # left by a process that was killed
     try:
         for archive, (_, size) in data_set.archives.items():

@@ -20,15 +20,13 @@ def read_nuswide(
 ) -> Annotations:
     """Labels of NUS-WIDE images.
 
-    They are read from ``ImageList/Imagelist.txt``, ``ConceptsList/Concepts81.txt``,
-    ``Groundtruth/AllLabels/Labels_<concept>.txt``, ``NUS_WID_Tags/TagList1k.txt`` and ``AllTags1k.txt``. Neither
-    capital letters in file names nor the folder that a file is in matter. The `split`, ``train`` or ``test``, is
-    known if ``TrainImagelist.txt`` and ``TestImagelist.txt`` exist.
+    Neither capital letters in file names nor the folder that a file is in matter. The `split`, ``train`` or
+    ``test``, is known if ``TrainImagelist.txt`` and ``TestImagelist.txt`` exist.
 
     Parameters
     ----------
     folder : str or path
-        Folder that holds these folders.
+        Folder of the unpacked archives.
     labels : {"concepts81", "tags1k", "both"}, default="concepts81"
         The 81 manually verified concepts; the 1,000 most frequent tags of Flickr users; or both, as in the
         literature on zero-shot tagging: the tags that are not concepts (seen), then the 81 concepts (unseen).
@@ -38,10 +36,8 @@ def read_nuswide(
 
     def find(name: str) -> Path:
         if name.lower() not in files:
-            raise FileNotFoundError(
-                f"folder: {str(folder)!r} lacks {name!r} of NUS-WIDE. Unpack the archives ImageList, Groundtruth, "
-                f"ConceptsList and NUS_WID_Tags into one folder."
-            )
+            advice = "Unpack the archives ImageList, Groundtruth, ConceptsList and NUS_WID_Tags into one folder"
+            raise FileNotFoundError(f"folder: {str(folder)!r} lacks {name!r} of NUS-WIDE. {advice}.")
         return files[name.lower()]
 
     images = _names(find("Imagelist.txt"))
@@ -74,7 +70,6 @@ def _index(folder: Path) -> dict[str, Path]:
 
 
 def _names(path: Path) -> list[str]:
-    """Lines of a file, without blank ones, with slashes."""
     try:
         lines = path.read_text("utf-8-sig").splitlines()
     except UnicodeDecodeError:
@@ -86,7 +81,6 @@ def _names(path: Path) -> list[str]:
 
 
 def _split(files: dict[str, Path], images: list[str]) -> tuple[str, ...] | None:
-    """Part of each image, if there are lists of both parts."""
     lists = {part: files.get(f"{part}imagelist.txt") for part in ("train", "test")}
     if None in lists.values():
         return None

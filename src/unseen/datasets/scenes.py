@@ -51,44 +51,22 @@ _N_TAG_SETS: Final = 50_000
 
 @dataclass(frozen=True, eq=False)
 class TaggedScenes:
-    """Simulated images, their labels and side information on the labels; made by `make_tagged_scenes`.
+    """Simulated images, their labels and side information on the labels; made by `make_tagged_scenes`."""
 
-    Attributes
-    ----------
-    X_train, X_test : ndarray of shape (n_images, n_features), float32
-        Non-negative features.
-    Y_train, Y_test : ndarray of shape (n_images, n_labels), int8
-        1 where the image shows the label, else 0; columns in the order of `names`.
-    names : tuple of str
-        The labels, in alphabetical order.
-    vectors : ndarray of shape (n_labels, n_dims)
-        Observed label vectors.
-    seen, unseen : ndarray of int
-        The alternating split: even and odd positions of `names`.
-    path_lengths : ndarray of shape (n_labels, n_labels), int64
-        Shortest is-a path between two labels, in edges.
-    hit_counts : ndarray of shape (n_labels, n_labels), int64
-        Tag sets that contain both labels (on the diagonal: the label), in a collection larger than the images.
-    scene_names, scenes_train, scenes_test : tuple of str, ndarray of shape (n_images,), int64
-        The scenes, and the index of each image's scene.
-    semantics : ndarray of shape (n_labels, n_semantic)
-        The hidden truth: unit vectors whose inner products give the visual similarity of two labels.
-    """
-
-    X_train: NDArray[np.float32]
-    Y_train: NDArray[np.int8]
+    X_train: NDArray[np.float32]  # (n_images, n_features), not negative
+    Y_train: NDArray[np.int8]  # (n_images, n_labels), 1 where the image shows the label, else 0
     X_test: NDArray[np.float32]
     Y_test: NDArray[np.int8]
-    names: tuple[str, ...]
-    vectors: Matrix
-    seen: NDArray[np.int64]
-    unseen: NDArray[np.int64]
-    path_lengths: NDArray[np.int64]
-    hit_counts: NDArray[np.int64]
+    names: tuple[str, ...]  # of the labels, in alphabetical order
+    vectors: Matrix  # observed label vectors, (n_labels, n_dims)
+    seen: NDArray[np.int64]  # the alternating split: even positions of `names`
+    unseen: NDArray[np.int64]  # and odd ones
+    path_lengths: NDArray[np.int64]  # shortest is-a paths between labels, in edges
+    hit_counts: NDArray[np.int64]  # tag sets that contain both labels, in a collection larger than the images
     scene_names: tuple[str, ...]
-    scenes_train: NDArray[np.int64]
+    scenes_train: NDArray[np.int64]  # index of each image's scene
     scenes_test: NDArray[np.int64]
-    semantics: Matrix
+    semantics: Matrix  # the hidden truth: inner products of its rows give the visual similarity of labels
 
     @property
     def labels(self) -> LabelSpace:
@@ -124,24 +102,20 @@ def make_tagged_scenes(
 ) -> TaggedScenes:
     """Simulate tagged images of everyday scenes, with 24 labels, half of them intended as unseen.
 
-    **Everything is simulated**: no real images, word vectors, WordNet paths or search engines are behind these
-    numbers. They have the structure that zero-shot learning needs, with the truth known, and serve examples,
-    tests and first steps; they do not show how well a method works on photographs.
+    **Everything is simulated**, for examples, tests and first steps: it has the structure that zero-shot learning
+    needs, and does not show how well a method works on photographs.
 
     Parameters
     ----------
-    n_train, n_test : int, default=2000, 1000
-        Number of images.
-    n_features : int, default=256
-        Number of features per image.
+    n_train, n_test, n_features : int
+        Numbers of images, and of features per image.
     n_dims : int, default=50
         Dimension of the label vectors, at least 14.
     semantic_gap : float in [0, 1], default=0.1
         How much of the label vectors' meaning is not visual. At 0 a linear projection of the vectors shows
         exactly which labels look alike, at 1 the vectors are uninformative.
     random_state : int or None, default=0
-        Seed; None draws a new one for each call. Under one seed, `semantic_gap` and `n_dims` change the label
-        vectors and nothing else, so that runs at several gaps are compared on the same images.
+        Seed. Under one seed, `semantic_gap` and `n_dims` change the label vectors and nothing else.
 
     Notes
     -----
@@ -149,9 +123,7 @@ def make_tagged_scenes(
     the less similar they look. An image is a scene of `SCENES`, which draws labels that go together. Features are
     ``relu(sum of the labels' prototypes + background of the scene + noise)``, where a prototype is a random linear
     map of the label's semantics. The label vectors hold the semantics, a share `semantic_gap` of whose variance is
-    replaced by independent values, and larger nuisance in directions orthogonal to them: a projection can remove
-    the latter, not the former. The seen labels reveal only in part which directions are nuisance; relations
-    between seen and unseen labels reveal the rest.
+    replaced by independent values, and larger nuisance in orthogonal directions, which a projection can remove.
 
     Examples
     --------
@@ -215,7 +187,6 @@ def _draw_tags(
 
 
 def _ancestry(name: str) -> list[str]:
-    """Chain from a node up to the root, both included."""
     return [name, *(_ancestry(IS_A[name]) if name in IS_A else [])]
 
 
@@ -238,5 +209,4 @@ def _observed_vectors(semantics: Matrix, n_dims: int, semantic_gap: float, rng: 
     nuisance = rng.standard_normal((len(semantics), _N_NUISANCE)) / np.sqrt(_N_NUISANCE)
     meaning = np.sqrt(1.0 - semantic_gap) * semantics + np.sqrt(semantic_gap) * unrelated
     frame, _ = np.linalg.qr(rng.standard_normal((n_dims, _N_SEMANTIC + _N_NUISANCE)))
-    vectors: Matrix = np.hstack([meaning, _NUISANCE_STRENGTH * nuisance]) @ frame.T
-    return vectors
+    return np.asarray(np.hstack([meaning, _NUISANCE_STRENGTH * nuisance]) @ frame.T)

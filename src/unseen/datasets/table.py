@@ -32,9 +32,8 @@ def read_table(
 ) -> Annotations:
     r"""Read annotations from a table in UTF-8, separated by commas, tabs or semicolons.
 
-    Its first line names the columns, the first of which holds the images and is called ``path``, ``image``,
-    ``image_id``, ``file_name`` or the like. A column ``split`` gives the part an image belongs to; a column
-    ``subsplit`` is ignored. The rest decides the form:
+    Its first line names the columns, the first of which holds the images: ``path``, ``image`` or the like. A
+    column ``split`` gives the part an image belongs to. The rest decides the form:
 
     ========== ============================ ==========================================================
     form       columns                      a row
@@ -49,15 +48,14 @@ def read_table(
     Parameters
     ----------
     path : str or path
-        The file.
     form : {"auto", "lists", "pairs", "columns"}, default="auto"
-        The form; "auto" goes by the names of the columns.
+        "auto" goes by the names of the columns.
     separator : str, optional
         Label separator in the cells of the form "lists"; by default whichever of ``;``, ``|`` and ``,`` is used.
     tristate : {"absent", "unknown"}, optional
         Read the form "columns" as 1 present, -1 absent, and 0 as given here: in PASCAL VOC, 0 marks images that
         show a label only in difficult objects.
-    ignore : sequence of str, optional
+    ignore : sequence of str
         Columns to ignore.
     """
     check_choice(form, "form", ("auto", "lists", "pairs", "columns"))
@@ -117,7 +115,6 @@ def _read_text(path: Path) -> tuple[DataFrame, list[str]]:
 
 
 def _label_columns(path: Path, names: list[str], ignore: Sequence[str]) -> list[int]:
-    """Positions of the columns that are labels or contain them."""
     if names[0].lower() not in _IMAGE_COLUMNS:
         raise _wrong(path, f"the first column is called {names[0]!r}. Call it one of {', '.join(_IMAGE_COLUMNS)}.")
     # The first column is identified by position, so that a label may share its name: 'path' is a NUS-WIDE tag.
@@ -133,7 +130,6 @@ def _label_columns(path: Path, names: list[str], ignore: Sequence[str]) -> list[
 
 
 def _read_cells(path: Path, cells: DataFrame, tristate: str | None) -> NDArray[np.float32]:
-    """Y of the form "columns"."""
     codes = _CELLS
     if tristate is not None:
         codes = {"1": 1, "-1": 0, "0": np.nan if tristate == "unknown" else 0, **_UNKNOWN}

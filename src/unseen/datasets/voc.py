@@ -42,10 +42,8 @@ def read_voc(
     check_choice(difficult, "difficult", ("absent", "unknown"))
     root = find_voc(devkit, year)
     if root is None:
-        raise FileNotFoundError(
-            f"devkit: no folder VOC{year or '2007 or VOC2012'} with ImageSets/Main in {str(devkit)!r}. "
-            f"Pass the folder VOCdevkit; `unseen data get voc{year or 2007}` downloads it."
-        )
+        missing = f"no VOC{year or '2007 or VOC2012'} with ImageSets/Main in {str(devkit)!r}"
+        raise FileNotFoundError(f"devkit: {missing}. `unseen data get voc{year or 2007}` downloads it.")
     lists = root / "ImageSets" / "Main"
     has_test = (lists / f"{VOC_CLASSES[0]}_test.txt").is_file()
     splits = [split] if split != "all" else ["trainval", "test"] if has_test else ["trainval"]
@@ -73,16 +71,12 @@ def find_voc(devkit: str | PathLike[str], year: int | None = None) -> Path | Non
 
 
 def _read_split(lists: Path, split: str) -> tuple[list[str], Matrix]:
-    """Images of a split, and whether they show each class."""
     images: list[str] = []
     columns = []
     for name in VOC_CLASSES:
         path = lists / f"{name}_{split}.txt"
         if not path.is_file():
-            raise FileNotFoundError(
-                f"split: {str(path)!r} does not exist. `unseen data get voc2007` downloads trainval and test; "
-                f"annotations of VOC2012's test images were never published."
-            )
+            raise FileNotFoundError(f"split: there is no {str(path)!r}. The test lists of VOC2012 are not public.")
         lines = [line.split() for line in path.read_text("utf-8", "replace").splitlines() if line.strip()]
         images = images or [line[0] for line in lines]
         try:
@@ -90,8 +84,6 @@ def _read_split(lists: Path, split: str) -> tuple[list[str], Matrix]:
             if [image for image, _ in lines] != images or not images:
                 raise ValueError
         except (ValueError, KeyError):
-            raise ValueError(
-                f"devkit: {str(path)!r} is damaged: each line should name an image, the same one as in the lists "
-                f"of the other classes, and 1, -1 or 0. Unpack the official archive again."
-            ) from None
+            wanted = "an image, as in the lists of the other classes, and 1, -1 or 0 per line"
+            raise ValueError(f"devkit: {str(path)!r} does not have {wanted}. Unpack the archive again.") from None
     return images, np.array(columns).T

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -53,15 +53,11 @@ class BackboneKnowledge(ScoredTagger):
     Annotations are used only for the threshold. Some classes of the backbone may be the unseen labels: in
     comparisons keep it apart from methods that use only the seen labels.
 
-    `explain`: class k adds ``share_k (score + threshold_)``, where its share is the mean over T of
-    ``p_k b_kc / sum_l p_l b_lc``: the logarithm of a sum is split in proportion to its terms.
-
     Parameters
     ----------
     class_vectors : labels of the backbone's classes
         Text vectors of shape (n_classes, n_dims), from the source of the label vectors and in the order of the
-        logits; with names, to have them in explanations. A class whose vector is all zeros counts only through its
-        kinds. A loaded model does not need them.
+        logits; with names, to have them in explanations. A class of zeros counts only through its kinds.
     sharpness : float, default=6.0
         Power of the cosines: the larger, the more the nearest names dominate.
     kinds : labels, optional
@@ -79,8 +75,6 @@ class BackboneKnowledge(ScoredTagger):
 
     Attributes
     ----------
-    class_names_ : tuple of str
-        "class 0", "class 1", ... if none were given.
     name_vectors_, name_scales_, name_basis_, membership_ : ndarray (int8), ndarray, ndarray, CSR array
         Directions of all names times the root of their specificity, ``name_vectors_ * name_scales_[:, None]``, in
         an orthonormal basis of up to 192 dimensions, and the names of each class.
@@ -124,41 +118,13 @@ class BackboneKnowledge(ScoredTagger):
         self.smoothing = smoothing
         self.center = center
 
-    def without_training(self, labels: Any, lift: float = 3.0) -> Self:
-        """Make the tagger usable without annotated images: the ranking needs none.
-
-        Parameters
-        ----------
-        labels : labels
-            Labels to know by name, with vectors from the source of the class vectors.
-        lift : float, default=3.0
-            A label is predicted where the evidence for it is more than this many times the expectation for any
-            image, all classes being equally likely.
-
-        Returns
-        -------
-        self
-        """
-        threshold = float(np.log(check_number(lift, "lift", strict=True)))
-        n_labels = len(check_labels(labels, "labels").vectors)
-        self.n_features_in_ = n_classes = len(check_labels(self.class_vectors, "class_vectors").vectors)
-        self.single_label_, self.classes_, self.normalize_ = False, np.arange(n_labels), False
-        self._set_labels(n_labels, None, labels, None)
-        self.shown_ = np.full(n_classes, 1.0 / n_classes)
-        self.background_, self.companions_ = np.tile(self.shown_, (2, 1)), np.empty((n_classes, 0))
-        self.threshold_ = threshold
-        return self
-
     def _saved_params(self) -> dict[str, Any]:
         # Scoring needs only `name_vectors_` and `membership_`.
         return super()._saved_params() | dict.fromkeys(("class_vectors", "kinds", "membership"))
 
     def _set_labels(self, n_seen: int, names: tuple[str, ...] | None, seen: Any, unseen: Any) -> None:
         if seen is None:
-            raise ValueError(
-                "seen: no label vectors were given, but labels are compared with the names of the backbone's "
-                "classes. Pass vectors from the source of class_vectors."
-            )
+            raise ValueError("seen: None was given. Pass label vectors from the source of class_vectors.")
         super()._set_labels(n_seen, names, seen, unseen)
         self.sharpness_ = check_number(self.sharpness, "sharpness", strict=True)
         temperature = check_number(self.temperature, "temperature", strict=True)
@@ -167,7 +133,6 @@ class BackboneKnowledge(ScoredTagger):
         self._set_classes()
 
     def _set_classes(self) -> None:
-        """Learn the names of the classes and of their kinds."""
         _RECENT.pop(self, None)  # of an earlier fit
         if self.class_vectors is None:
             raise ValueError("class_vectors: None was given. Pass the text vectors of the backbone's class names.")
@@ -175,29 +140,19 @@ class BackboneKnowledge(ScoredTagger):
         n_classes, n_dims = classes.shape
         self.class_names_ = names or tuple(f"class {k}" for k in range(n_classes))
         if n_classes != self.n_features_in_:
-            raise ValueError(
-                f"class_vectors: {n_classes} classes, but X has {self.n_features_in_} columns. Pass one class "
-                f"vector per logit, in the same order."
-            )
+            raise ValueError(f"class_vectors: {n_classes} for {self.n_features_in_} columns of X. Pass one each.")
         columns = tuple(map(str, getattr(self, "feature_names_in_", ())))
         if columns != self.class_names_ and sorted(columns) == sorted(self.class_names_):
-            raise ValueError(
-                "X: its columns are the classes of class_vectors in another order. Pass X[list(classes)]."
-            )
+            raise ValueError("X: its columns are the classes in another order. Pass X[list(class_vectors)].")
         kinds, membership = np.empty((0, n_dims)), sp.csr_array((n_classes, 0))
         if self.kinds is not None:
             kinds = check_labels(self.kinds, "kinds").vectors
             membership = sp.csr_array((0, 0) if self.membership is None else self.membership)
         if {n_dims, kinds.shape[1]} != {len(self.label_center_)}:
-            raise ValueError(
-                f"class_vectors: {n_dims} dimensions, but seen has {len(self.label_center_)} and kinds "
-                f"{kinds.shape[1]}. Take all of them from the same source."
-            )
+            given = f"{n_dims} dimensions, seen {len(self.label_center_)} and kinds {kinds.shape[1]}"
+            raise ValueError(f"class_vectors: {given}. Take all of them from the same source.")
         if membership.shape != (n_classes, len(kinds)):
-            raise ValueError(
-                f"membership: its shape is {membership.shape}, but there are {n_classes} classes and "
-                f"{len(kinds)} kinds. Pass one row per class and one column per kind."
-            )
+            raise ValueError(f"membership: its shape is {membership.shape}. Pass {(n_classes, len(kinds))}.")
         has_vector = classes.any(axis=1)
         if not has_vector.any():
             raise ValueError("class_vectors: all are zero. Pass the text vectors of the class names.")
@@ -234,15 +189,10 @@ class BackboneKnowledge(ScoredTagger):
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         about, found = self._about(M), []
         for _, logits in scaled_chunks(X, normalize=False):
-            if (
-                len(self.class_names_) >= FEWEST_CHECKED
-                and logits.min() >= 0.0
-                and np.abs(logits.sum(axis=1) - 1.0).max() < 1e-2
-            ):
+            sums_to_one = logits.min() >= 0.0 and np.abs(logits.sum(axis=1) - 1.0).max() < 1e-2
+            if sums_to_one and len(self.class_names_) >= FEWEST_CHECKED:
                 # Their softmax is nearly flat: tags would be bad without an error.
-                raise ValueError(
-                    "X: its rows are probabilities. Pass the logits of the backbone, or np.log(X + 1e-12)."
-                )
+                raise ValueError("X: its rows are probabilities. Pass logits, or np.log(X + 1e-12).")
             found.append(np.log(self._probabilities(logits) @ about.affinities + TINY).mean(axis=0) - about.usual)
         return np.vstack(found)
 
@@ -292,7 +242,6 @@ class BackboneKnowledge(ScoredTagger):
         return names, unit_rows(M) @ self.name_basis_
 
     def _by_class(self, of_names: Any) -> Any:
-        """Largest value over the names of each class."""
         return np.maximum.reduceat(of_names[self.membership_.indices], self.membership_.indptr[:-1], axis=0)
 
     def _part_table(self, X: Any, M: Matrix, rows: Any, columns: Any) -> tuple[list[tuple[Kind, str]], Matrix]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
-from unseen.baselines._linear import ScoredTagger
+from unseen.baselines._linear import ScoredTagger, check_first_columns, split_columns
 from unseen.explanation import Explanation, Kind
-from unseen.validation import Matrix, check_count, check_number
+from unseen.validation import Matrix, check_number
 
 
 class Combination(ScoredTagger):
@@ -24,7 +24,7 @@ class Combination(ScoredTagger):
 
     where mean and std are taken over the training images and seen labels, and trust is 1 for the seen labels and
     ``transfer`` for all others. Intended to add the evidence of `BackboneKnowledge` to a tagger trained on
-    annotations, but any two taggers work. `explain` returns the parts of both taggers, times their factors.
+    annotations, but any two taggers work.
 
     Parameters
     ----------
@@ -78,19 +78,9 @@ class Combination(ScoredTagger):
         self.transfer = transfer
 
     def explain(self, x: ArrayLike, label: Any, X_train: Any = None) -> Explanation:
-        """Split the score of one image for one label into exact contributions.
+        """Split the score of one image for one label into exact contributions, as in `ZeroShotTagger.explain`.
 
-        Parameters
-        ----------
-        x, label
-            As in `ZeroShotTagger.explain`.
-        X_train : array-like of shape (n_train, at least n_first), optional
-            The features given to `fit`; the columns of ``first`` are used, and the parts of a `TAEP` are then
-            training images.
-
-        Returns
-        -------
-        Explanation
+        With ``X_train``, the features given to `fit`, the parts of a `TAEP` as ``first`` are training images.
         """
         X, name, M = self._question(x, label)
         return self._explanation(X, name, M, self._parts(X, M, X_train=X_train))
@@ -98,12 +88,7 @@ class Combination(ScoredTagger):
     def _set_labels(self, n_seen: int, names: tuple[str, ...] | None, seen: Any, unseen: Any) -> None:
         super()._set_labels(n_seen, names, seen, unseen)
         self.has_vectors_ = seen is not None
-        self.n_first_ = check_count(self.n_first, "n_first")
-        if self.n_first_ >= self.n_features_in_:
-            raise ValueError(
-                f"n_first: {self.n_first_} of the {self.n_features_in_} columns of X leave none for the second "
-                f"tagger. Pass how many are for the first."
-            )
+        self.n_first_ = check_first_columns(self.n_first, "n_first", self.n_features_in_)
 
     def _learn(self, problem: TrainingProblem) -> None:
         self.weight_ = check_number(self.weight, "weight")
@@ -112,7 +97,7 @@ class Combination(ScoredTagger):
         labels = dict(zip(self.label_names_, self.label_vectors_, strict=True))
         unseen = {name: labels.pop(name) for name in self.label_names_[n_seen:]} or None
         given = {"seen": labels, "unseen": unseen} if self.has_vectors_ else {}
-        for name, X in zip(("first", "second"), self._split(problem.X), strict=True):
+        for name, X in zip(("first", "second"), split_columns(problem.X, self.n_first_), strict=True):
             tagger = getattr(self, name)
             if not isinstance(tagger, ZeroShotTagger):
                 raise ValueError(f"{name}: {tagger!r} was given. Pass a tagger, such as TAEP().")
@@ -121,10 +106,10 @@ class Combination(ScoredTagger):
         self.means_ = np.array([values.mean() for values in scores])
         self.stds_ = np.array([values.std() or 1.0 for values in scores])
 
-    def _split(self, X: Any) -> list[Any]:
-        """Columns of X for each tagger."""
-        columns = [X[:, : self.n_first_], X[:, self.n_first_ :]]
-        return columns if sp.issparse(X) else [np.ascontiguousarray(part) for part in columns]
+    def _taggers(self, X: Any, M: Matrix) -> Iterator[tuple[ZeroShotTagger, Any, Matrix]]:
+        """Both taggers, with their columns of X and the labels as they use them."""
+        for tagger, own in zip((self.first_, self.second_), split_columns(X, self.n_first_), strict=True):
+            yield tagger, own, tagger._embed(M, "labels")
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         first, second = self._tagger_scores(X, M)
@@ -132,9 +117,8 @@ class Combination(ScoredTagger):
         return np.asarray((first - self.means_[0]) * factors[0] + (second - self.means_[1]) * factors[1])
 
     def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
-        taggers = zip((self.first_, self.second_), self._split(X), strict=True)
-        found = [tagger._clues(own, tagger._embed(M, "labels")) for tagger, own in taggers]
-        return found[0][0] + found[1][0], found[0][1] + found[1][1]
+        first, second = (tagger._clues(own, labels) for tagger, own, labels in self._taggers(X, M))
+        return first[0] + second[0], first[1] + second[1]
 
     def _factors(self, M: Matrix) -> tuple[Matrix, Matrix]:
         """Factors on the scores of both taggers, one entry per label."""
@@ -142,21 +126,20 @@ class Combination(ScoredTagger):
         return trust / self.stds_[0], np.full(len(M), self.weight_ / self.stds_[1])
 
     def _tagger_scores(self, X: Any, M: Matrix) -> list[Matrix]:
-        taggers = zip((self.first_, self.second_), self._split(X), strict=True)
-        return [tagger._margin_scores(own, tagger._embed(M, "labels")) for tagger, own in taggers]
+        return [tagger._margin_scores(own, labels) for tagger, own, labels in self._taggers(X, M)]
 
     def _part_table(
         self, X: Any, M: Matrix, rows: Any, columns: Any, X_train: Any = None
     ) -> tuple[list[tuple[Kind, str]], Matrix]:
         keys: list[tuple[Kind, str]] = []
-        tables, taggers = [], (self.first_, self.second_)
-        for tagger, x, factor in zip(taggers, self._split(X), self._factors(M), strict=True):
+        tables = []
+        for (tagger, x, labels), factor in zip(self._taggers(X, M), self._factors(M), strict=True):
             if X_train is not None and tagger is self.first_:
                 learned: Any = tagger
                 parts = learned.explain(x, M[0], X_train[:, : self.n_first_]).parts
                 own, table = [part[:2] for part in parts], np.array([[part.value for part in parts]])
             else:
-                own, table = tagger._part_table(x, tagger._embed(M, "labels"), rows, columns)
+                own, table = tagger._part_table(x, labels, rows, columns)
             keys += own
             tables.append(factor[columns][:, None] * table)
         return keys, np.hstack(tables)

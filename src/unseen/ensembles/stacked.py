@@ -16,7 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
 from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
-from unseen.baselines._linear import gather, known_images, logistic_regression, project
+from unseen.baselines import _linear as linear
+from unseen.baselines._linear import known_images, logistic_regression, project, split_columns
 from unseen.explanation import Kind
 from unseen.taep import TAEP
 from unseen.validation import Matrix, check_count, check_number
@@ -42,12 +43,9 @@ class Stacked(ZeroShotTagger):
     the training images, which is ``s(x - x_mean / 2, c)`` as s is linear in x; with evidence, s' is s.
 
     The coefficients minimise two logistic losses, with slopes of at least 0 (d0, a0 > 0), on labels and images
-    that were held out in turn: each fold fits classifiers and TAEP on the other labels of the other images. An
-    entry counts by ``1 / sqrt(1 + n)`` if its label has n positive images: otherwise a label such as person, on
-    half of the images, would decide alone. Without label vectors, or with a single seen label, d0 = a0 = 1 and
-    the others are 0. The threshold of an image is that of an unseen label, ``a0 F(x, 0) - a2``, less half of the
-    mean of F(., 0) where s' is. `explain`: an unseen label has ``a0`` times the parts of TAEP, a seen one a single
-    part, its classifier and the rest; both have those of the evidence times a1 or d1.
+    that were held out in turn. An entry counts by ``1 / sqrt(1 + n)`` if its label has n positive images. Without
+    label vectors, or with a single seen label, d0 = a0 = 1 and the others are 0. The threshold of an image is that
+    of an unseen label, ``a0 F(x, 0) - a2``, less half of the mean of F(., 0) where s' is.
 
     Parameters
     ----------
@@ -74,17 +72,6 @@ class Stacked(ZeroShotTagger):
         The fitted `TAEP` (None without label vectors) and the fitted evidence.
     seen_odds_, unseen_odds_ : ndarray of shape (3,)
         (d0, d1, d2) and (a0, a1, a2).
-    mean_image_ : ndarray of shape (n_features,)
-        Mean of the training images, each scaled to unit length.
-
-    Examples
-    --------
-    >>> from unseen import make_tagged_scenes
-    >>> from unseen.ensembles import Stacked
-    >>> data = make_tagged_scenes(n_train=300, n_test=5)
-    >>> model = Stacked().fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels, data.unseen_labels)
-    >>> model.decision_function(data.X_test, "all").shape
-    (5, 24)
     """
 
     normalize = center = False  # each part does its own scaling and centring
@@ -118,18 +105,13 @@ class Stacked(ZeroShotTagger):
             return
         if not isinstance(self.evidence, ZeroShotTagger):
             raise ValueError(f"evidence: {self.evidence!r} was given. Pass a tagger, such as BackboneKnowledge.")
-        self.n_features_ = check_count(self.n_features, "n_features")
-        if self.n_features_ >= self.n_features_in_:
-            raise ValueError(
-                f"n_features: {self.n_features_} of the {self.n_features_in_} columns of X leave none for the "
-                f"evidence. Pass how many are features."
-            )
+        self.n_features_ = linear.check_first_columns(self.n_features, "n_features", self.n_features_in_)
 
     def _fit(self, problem: TrainingProblem) -> None:
         n_splits = check_count(self.n_splits, "n_splits", low=2)
         check_number(self.C, "C", strict=True)
         X, T = known_images(problem.X, problem.T)
-        features, others = self._columns(X)
+        features, others = split_columns(X, self.n_features_)
         problem = problem._replace(X=features, T=T)
         self.evidence_ = None
         if self.evidence is not None:
@@ -142,11 +124,6 @@ class Stacked(ZeroShotTagger):
         self.seen_odds_ = self.unseen_odds_ = np.array([1.0, 0.0, 0.0])
         if self.has_vectors_:
             self._calibrate(problem, inputs, others, list(folds_of(problem._replace(X=X), n_splits)))
-
-    def _columns(self, X: Any) -> tuple[Any, Any]:
-        """Features, and the columns of the evidence."""
-        parts = X[:, : self.n_features_], X[:, self.n_features_ :]
-        return parts if sp.issparse(X) else tuple(map(np.ascontiguousarray, parts))  # type: ignore[return-value]
 
     def _inputs(self, features: Any, others: Any) -> Any:
         """Columns of the classifiers: features, of unit length, and those that the evidence adds."""
@@ -207,7 +184,7 @@ class Stacked(ZeroShotTagger):
         return self.evidence_._margin_scores(X, self.evidence_._embed(M, "labels"))
 
     def _margin_scores(self, X: Any, M: Matrix) -> Matrix:
-        features, others = self._columns(X)
+        features, others = split_columns(X, self.n_features_)
         places = seen_places(M, self.label_vectors_[: self.n_seen_])
         known, scores = places >= 0, np.empty((X.shape[0], len(M)))
         if known.any():
@@ -227,17 +204,16 @@ class Stacked(ZeroShotTagger):
         part.label_names_ = tuple(self.label_names_[k] for k in labels)
         part.label_vectors_, part.n_seen_, part.classes_ = self.label_vectors_[labels], len(labels), labels
         X, T = known_images(X, T[:, labels])
-        features, others = self._columns(X)
+        features, others = split_columns(X, self.n_features_)
         inputs = self._inputs(features, others)
         part.weights_, part.bias_ = logistic_regression(inputs, T, self.C, normalize=False)
         M = self._embed(part.label_vectors_, "seen")
-        part.transfer_ = (
-            self._fit_taep(TrainingProblem(features, T, M, M[:0], None)) if self.has_vectors_ else None
-        )
+        own = TrainingProblem(features, T, M, M[:0], None)
+        part.transfer_ = self._fit_taep(own) if self.has_vectors_ else None
         return part
 
     def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
-        features, others = self._columns(X)
+        features, others = split_columns(X, self.n_features_)
         clues: list[Matrix] = []
         of_labels: list[Matrix] = []
         if self.evidence_ is not None:
@@ -249,11 +225,11 @@ class Stacked(ZeroShotTagger):
     def _thresholds(self, X: Any) -> Matrix:
         if self.transfer_ is None:
             return np.zeros(X.shape[0])
-        thresholds = self._less_mean(self.transfer_._thresholds, self._columns(X)[0])
+        thresholds = self._less_mean(self.transfer_._thresholds, split_columns(X, self.n_features_)[0])
         return np.asarray(self.unseen_odds_[0] * thresholds - self.unseen_odds_[2])
 
     def _part_table(self, X: Any, M: Matrix, rows: Any, columns: Any) -> tuple[list[tuple[Kind, str]], Matrix]:
-        features, others = self._columns(X)
+        features, others = split_columns(X, self.n_features_)
         places = seen_places(M, self.label_vectors_[: self.n_seen_])[columns]
         known, values = np.flatnonzero(places >= 0), np.zeros((len(places), self.n_seen_))
         keys: list[tuple[Kind, str]] = []
@@ -272,7 +248,7 @@ class Stacked(ZeroShotTagger):
 
 def mean_image(X: Any) -> Matrix:
     """Mean of the rows of X, each scaled to unit length."""
-    return gather(X, np.full((X.shape[0], 1), 1.0 / X.shape[0]), normalize=True)[:, 0]
+    return linear.gather(X, np.full((X.shape[0], 1), 1.0 / X.shape[0]), normalize=True)[:, 0]
 
 
 def _annotations(T: Any) -> Matrix:

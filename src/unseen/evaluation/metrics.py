@@ -13,20 +13,12 @@ These are scikit-learn's definitions; its functions take neither unknown entries
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unseen.validation import (
-    BoolMatrix,
-    FloatMatrix,
-    check_count,
-    check_predictions,
-    check_scores,
-    check_targets,
-)
+from unseen.validation import BoolMatrix, FloatMatrix, check_count, check_predictions, check_scores, check_targets
 
 _BLOCK_ENTRIES = 1 << 20  # matrix entries sorted at a time, with some 50 bytes of workspace each
 
@@ -40,17 +32,6 @@ class Summary(NamedTuple):
     macro_f1: float
     hamming: float
     f1_at_5: float
-
-
-class PrecisionRecallF1(NamedTuple):
-    """Overall (all entries pooled) and per-class (mean over labels) precision, recall and F1."""
-
-    overall_precision: float
-    overall_recall: float
-    overall_f1: float
-    class_precision: float
-    class_recall: float
-    class_f1: float
 
 
 class Reliability(NamedTuple):
@@ -108,24 +89,6 @@ def mean_average_precision(Y_true: ArrayLike, scores: ArrayLike) -> float:
     return float(np.nanmean(label_average_precision(Y_true, scores)))
 
 
-def ranking_loss(Y_true: ArrayLike, scores: ArrayLike) -> float:
-    r"""Ranking loss, the mean over images of the share of label pairs in the wrong order.
-
-    .. math::
-        \frac{1}{|I|} \sum_{i \in I} \frac{|\{(p, q) \in P_i \times N_i : s_{ip} \le s_{iq}\}|}{|P_i| |N_i|}
-
-    where :math:`P_i, N_i` are the positives and negatives of image i, and I the images that have both
-    (``sklearn.metrics.label_ranking_loss`` counts the others as 0). A tied pair is a wrong pair.
-    """
-    relevant, values, known = _check(Y_true, scores)
-    pairs = relevant.sum(axis=1) * (known & ~relevant).sum(axis=1)
-    if not pairs.any():
-        raise ValueError("Y_true: no image has both a positive and a negative label. Pass images that have both.")
-    ranks = _ranks(relevant, values, known)
-    wrong = np.concatenate([np.sum(rank - hits, axis=1, where=positive) for positive, rank, hits in ranks])
-    return float(np.mean(wrong[pairs > 0] / pairs[pairs > 0]))
-
-
 def top_k(scores: ArrayLike, k: int) -> BoolMatrix:
     """Predict the k best-scored labels of every image; ties at the k-th score go to the earlier column."""
     values = check_scores(scores)
@@ -135,11 +98,8 @@ def top_k(scores: ArrayLike, k: int) -> BoolMatrix:
 
 
 def micro_f1(Y_true: ArrayLike, Y_pred: ArrayLike) -> float:
-    r"""Micro-F1, :math:`2 \sum_c TP_c / \sum_c (\hat P_c + P_c)`, with all entries pooled.
-
-    TP are the hits, :math:`\hat P` the predicted and P the true positives of label c.
-    """
-    return precision_recall_f1(Y_true, Y_pred).overall_f1
+    r"""Micro-F1, :math:`2 \sum_c TP_c / \sum_c (\hat P_c + P_c)`, with all entries pooled."""
+    return precision_recall_f1(Y_true, Y_pred)[2]
 
 
 def macro_f1(Y_true: ArrayLike, Y_pred: ArrayLike) -> float:
@@ -152,31 +112,19 @@ def macro_f1(Y_true: ArrayLike, Y_pred: ArrayLike) -> float:
 
 
 def hamming_loss(Y_true: ArrayLike, Y_pred: ArrayLike) -> float:
-    r"""Hamming loss, the share of known entries that are predicted wrongly.
-
-    For a top-k prediction of L labels, with on average a positives per image, Hamming * L = (k + a) (1 - F1).
-    """
+    r"""Hamming loss, the share of known entries that are predicted wrongly."""
     hits, predicted, positive, n_known = _counts(Y_true, Y_pred, need_positive=False).sum(axis=1)
     return float(_ratio(predicted + positive - 2 * hits, n_known))
 
 
-def precision_recall_f1(Y_true: ArrayLike, Y_pred: ArrayLike) -> PrecisionRecallF1:
-    r"""Overall OP, OR, OF1 and per-class CP, CR, CF1 of a 0/1 prediction.
-
-    .. math::
-        OP = \frac{\sum_c TP_c}{\sum_c \hat P_c}, \quad OR = \frac{\sum_c TP_c}{\sum_c P_c}, \quad
-        CP = \frac{1}{L} \sum_c \frac{TP_c}{\hat P_c}, \quad CR = \frac{1}{L} \sum_c \frac{TP_c}{P_c}
-
-    and OF1, CF1 the harmonic means of the two. OF1 is `micro_f1`; CF1, the F1 of the mean precision and the mean
-    recall as in the multi-label literature, is not `macro_f1`. A label with no known entry is left out. Precision,
-    recall and F1 at k are OP, OR and OF1 of the `top_k` prediction.
-    """
-    counts = _counts(Y_true, Y_pred)
-    hits, predicted, positive, _ = counts.sum(axis=1)
-    overall = _ratio(hits, predicted), _ratio(hits, positive), _ratio(2 * hits, predicted + positive)
-    by_class = [_ratio(counts[0], whole).mean() for whole in counts[1:3]]
-    class_f1 = _ratio(2 * by_class[0] * by_class[1], sum(by_class))
-    return PrecisionRecallF1(*map(float, (*overall, *by_class, class_f1)))
+def precision_recall_f1(Y_true: ArrayLike, Y_pred: ArrayLike) -> tuple[float, float, float]:
+    r"""Precision, recall and F1 of a 0/1 prediction, with all entries pooled."""
+    hits, predicted, positive, _ = _counts(Y_true, Y_pred).sum(axis=1)
+    return (
+        float(_ratio(hits, predicted)),
+        float(_ratio(hits, positive)),
+        float(_ratio(2 * hits, predicted + positive)),
+    )
 
 
 def reliability(Y_true: ArrayLike, P: ArrayLike, n_groups: int = 10) -> Reliability:
@@ -201,27 +149,22 @@ def reliability(Y_true: ArrayLike, P: ArrayLike, n_groups: int = 10) -> Reliabil
 
 
 def _check(Y_true: ArrayLike, scores: ArrayLike) -> tuple[BoolMatrix, FloatMatrix, BoolMatrix]:
-    """Return the positive entries, the scores, and the known entries."""
     relevant, known = check_targets(Y_true)
     values = check_scores(scores, shape=relevant.shape)
     return relevant, values, np.ones_like(relevant) if known is None else known
 
 
-def _ranks(relevant: BoolMatrix, values: FloatMatrix, known: BoolMatrix) -> Iterator[tuple[BoolMatrix, Any, Any]]:
-    """Yield blocks of rows: where the positives are, and the ranks among known entries and among positives."""
+def _average_precisions(relevant: Any, values: Any, known: Any) -> NDArray[np.float64]:
+    """Return the average precision of each row; NaN for a row without a positive."""
     from scipy.stats import rankdata
 
-    n_rows = max(1, _BLOCK_ENTRIES // relevant.shape[1])
+    found, n_rows = [], max(1, _BLOCK_ENTRIES // relevant.shape[1])
     for rows in (slice(start, start + n_rows) for start in range(0, len(relevant), n_rows)):
-        costs = np.where(known[rows], -values[rows], np.inf)
-        among_positives = np.where(relevant[rows], costs, np.inf)
-        yield relevant[rows], *(rankdata(part, "max", axis=1) for part in (costs, among_positives))
-
-
-def _average_precisions(*ranking: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the average precision of each row; NaN for a row without a positive."""
-    sums = [(np.sum(hits / rank, axis=1, where=p), p.sum(axis=1)) for p, rank, hits in _ranks(*ranking)]
-    return np.concatenate([_ratio(*block, otherwise=np.nan) for block in sums])
+        costs, positive = np.where(known[rows], -values[rows], np.inf), relevant[rows]
+        ranks, hits = (rankdata(part, "max", axis=1) for part in (costs, np.where(positive, costs, np.inf)))
+        sums = np.sum(hits / ranks, axis=1, where=positive)
+        found.append(_ratio(sums, positive.sum(axis=1), otherwise=np.nan))
+    return np.concatenate(found)
 
 
 def _counts(Y_true: ArrayLike, Y_pred: ArrayLike, need_positive: bool = True) -> NDArray[np.intp]:
@@ -234,7 +177,5 @@ def _counts(Y_true: ArrayLike, Y_pred: ArrayLike, need_positive: bool = True) ->
 
 
 def _ratio(part: Any, whole: Any, otherwise: float = 0.0) -> NDArray[np.float64]:
-    """Return part / whole, and ``otherwise`` where the whole is 0."""
     whole = np.asarray(whole)
-    ratio: NDArray[np.float64] = np.divide(part, whole, out=np.full(whole.shape, otherwise), where=whole != 0)
-    return ratio
+    return np.asarray(np.divide(part, whole, out=np.full(whole.shape, otherwise), where=whole != 0))

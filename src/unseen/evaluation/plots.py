@@ -24,6 +24,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from unseen.evaluation.metrics import Reliability
 from unseen.explanation import Explanation
 from unseen.files import write_atomically
+from unseen.hub import import_extra
 from unseen.validation import Matrix, check_vectors
 
 if TYPE_CHECKING:
@@ -64,10 +65,7 @@ class Panel(NamedTuple):
 
 def require_matplotlib() -> None:
     """Raise an ImportError with instructions unless matplotlib is installed."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError as error:
-        raise ImportError('matplotlib: not installed. Figures need it: pip install "unseen[plots]"') from error
+    import_extra("matplotlib.figure", "plots")
 
 
 @contextmanager

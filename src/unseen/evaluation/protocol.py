@@ -4,16 +4,15 @@
    name, `class_split`.
 2. Choose hyper-parameters on the seen labels: `unseen.evaluation.search.class_holdout_search`.
 3. Fit on the `training_view`, test on the `zero_shot_view` and the `generalized_view`, `evaluate` the scores.
-
-``X`` are features, in memory, memory-mapped or sparse; ``Y`` has one row per image and one column per label: 1
-present, 0 absent, NaN unknown.
 """
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any, Final
 
 import numpy as np
@@ -25,44 +24,21 @@ from unseen.evaluation import metrics
 from unseen.labels.names import label_key
 from unseen.validation import check_count, check_matrix, check_names, check_targets, find_names, listed
 
-# Bansal et al., Zero-shot object detection (ECCV 2018): 15 of COCO's 80 labels are on neither side.
-_COCO_48 = """
-toilet, bicycle, apple, train, laptop, carrot, motorcycle, oven, chair, mouse, boat, kite, sheep, horse, sandwich,
-clock, tv, backpack, toaster, bowl, microwave, bench, book, orange, bird, pizza, fork, frisbee, bear, vase,
-toothbrush, spoon, giraffe, handbag, broccoli, refrigerator, remote, surfboard, car, bed, banana, donut, skis,
-person, truck, bottle, suitcase, zebra
-"""
-_COCO_17 = """
-umbrella, cow, cup, bus, keyboard, skateboard, dog, couch, tie, snowboard, sink, elephant, cake, scissors,
-airplane, cat, knife
-"""
-# Rahman, Khan and Barnes, Polarity loss for zero-shot object detection (2018): the last 15 classes of
-# github.com/salman-h-khan/PL-ZSD_Release, MSCOCO/cls_names_test_coco.csv. The other 65 are seen.
-_COCO_15 = """
-airplane, train, parking meter, cat, bear, suitcase, frisbee, snowboard, fork, sandwich, hot dog, toilet, mouse,
-toaster, hair drier
-"""
-# NUS-WIDE's concepts (Concepts81.txt); the other 925 of its 1,000 tags are seen.
-_NUSWIDE_81 = """
-airport, animal, beach, bear, birds, boats, book, bridge, buildings, cars, castle, cat, cityscape, clouds,
-computer, coral, cow, dancing, dog, earthquake, elk, fire, fish, flags, flowers, food, fox, frost, garden, glacier,
-grass, harbor, horses, house, lake, leaf, map, military, moon, mountain, nighttime, ocean, person, plane, plants,
-police, protest, railroad, rainbow, reflection, road, rocks, running, sand, sign, sky, snow, soccer, sports,
-statue, street, sun, sunset, surf, swimmers, tattoo, temple, tiger, tower, town, toy, train, tree, valley, vehicle,
-water, waterfall, wedding, whales, window, zebra
-"""
 
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(" ".join(text.split()).split(", "))
+def _read_splits() -> dict[tuple[str, str], tuple[str, ...]]:
+    text = files("unseen.evaluation").joinpath("class_splits.csv").read_text(encoding="utf-8")
+    return {
+        (row["split"], row["side"]): tuple(row["labels"].split(", ")) for row in csv.DictReader(text.splitlines())
+    }
 
 
 # By name: seen labels, or the number of them if they are all the others; unseen labels.
+_LABELS = _read_splits()
 CLASS_SPLITS: Final[dict[str, tuple[tuple[str, ...] | int, tuple[str, ...]]]] = {
     "voc_alternating": (VOC_CLASSES[0::2], VOC_CLASSES[1::2]),
-    "coco48/17": (_words(_COCO_48), _words(_COCO_17)),
-    "coco65/15": (65, _words(_COCO_15)),
-    "nuswide925/81": (925, _words(_NUSWIDE_81)),
+    "coco48/17": (_LABELS["coco48/17", "seen"], _LABELS["coco48/17", "unseen"]),
+    "coco65/15": (65, _LABELS["coco65/15", "unseen"]),
+    "nuswide925/81": (925, _LABELS["nuswide925/81", "unseen"]),
 }
 
 
@@ -98,16 +74,13 @@ class ClassSplit:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The part of a data set that one phase of an experiment may use.
-
-    ``labels`` and ``images`` are the columns and rows of the full label matrix that those of ``Y`` come from.
-    """
+    """The part of a data set that one phase of an experiment may use."""
 
     X: Any
     Y: NDArray[Any]
-    labels: NDArray[np.intp]
+    labels: NDArray[np.intp]  # columns of the full label matrix
     names: tuple[str, ...]
-    images: NDArray[np.intp]
+    images: NDArray[np.intp]  # and its rows
 
 
 def alternating_split(names: Sequence[str]) -> ClassSplit:
@@ -176,15 +149,11 @@ def class_split(classes: str, names: Sequence[str]) -> ClassSplit:
     found = {name: places.get(name, places.get(label_key(name))) for name in wanted}
     missing = [name for name, own in found.items() if own is None]
     if missing:
-        raise ValueError(
-            f"classes: {classes!r} has {len(wanted)} labels, {len(missing)} of which are not in the data: "
-            f"{listed(missing)}. Known splits: {', '.join(CLASS_SPLITS)}."
-        )
+        lacking = f"{len(missing)} of the {len(wanted)} labels of {classes!r}: {listed(missing)}"
+        raise ValueError(f"classes: the data lack {lacking}. Known splits: {', '.join(CLASS_SPLITS)}.")
     if isinstance(seen, int) and len(names) != seen + len(unseen):
-        raise ValueError(
-            f"classes: {classes!r} has {seen} seen labels, and the data {len(names) - len(unseen)} beside the "
-            f"{len(unseen)} unseen ones. Pass the labels of that data set."
-        )
+        rest = f"{len(names) - len(unseen)} labels beside the {len(unseen)} unseen ones"
+        raise ValueError(f"classes: {classes!r} has {seen} seen labels, and the data {rest}.")
     sides = (None if isinstance(side, int) else [str(found[name]) for name in side] for side in (seen, unseen))
     return named_split(names, *sides)
 

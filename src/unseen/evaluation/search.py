@@ -15,19 +15,10 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 
+from unseen import validation
 from unseen.base import ZeroShotTagger
 from unseen.evaluation import metrics
-from unseen.validation import (
-    Matrix,
-    check_annotations,
-    check_choice,
-    check_count,
-    check_labels,
-    check_relations,
-    check_targets,
-    listed,
-    refuse_other_order,
-)
+from unseen.validation import Matrix, check_annotations, check_choice, check_count, check_labels, listed
 
 FEWEST_LABELS = 3  # half of them are ranked, and ranking a single label is meaningless
 
@@ -58,18 +49,14 @@ class Setting(NamedTuple):
 
 
 class SearchResult(NamedTuple):
-    """All settings; of these the default, the one with the best mean (the first if several tie), and the choice.
-
-    ``gain`` is the best mean minus the default's, ``gain_error`` the standard error of this paired difference; the
-    choice is the best setting if ``gain > gain_error``, otherwise the default.
-    """
+    """All settings; of these the default, the one with the best mean (the first if they tie), and the choice."""
 
     table: list[Setting]
     default: Setting
     best: Setting
-    chosen: Setting
-    gain: float
-    gain_error: float
+    chosen: Setting  # the best setting if the gain is above its error, otherwise the default
+    gain: float  # the best mean minus the default's
+    gain_error: float  # standard error of this paired difference
 
 
 def class_holdout_search(
@@ -94,30 +81,21 @@ def class_holdout_search(
     No information about unseen labels is passed, so none can leak into the choice.
 
     The default, the estimator's own parameters, is evaluated too if the grid does not contain it. It is chosen
-    unless the best setting beats it by more than one standard error of their difference. As both are scored on the
-    same folds, the difference is paired; as the two folds of a halving complement each other, their mean counts as
-    one value (with ``n_splits=1`` the two folds count). Halvings are treated as independent: they draw from the
-    same labels and images, so the standard error does not cover a change of the data set.
-
-    ``GridSearchCV`` is no substitute: its splitter chooses rows and cannot hide labels, so that it measures how
-    well *annotated* labels are recognised on new images.
+    unless the best setting beats it by more than one standard error of their difference, paired by halving (by
+    fold if there is only one). The halvings draw from the same labels and images, so the standard error does not
+    cover a change of the data set. ``GridSearchCV`` is no substitute: it cannot hide labels.
 
     Parameters
     ----------
     estimator : ZeroShotTagger or Pipeline
-        Model to tune; left unchanged. The last step of a pipeline is the tagger; other steps are fitted on the
-        training images of each fold.
+        Model to tune; left unchanged. The last step of a pipeline is the tagger.
     grid : mapping of str to sequence, or a sequence of them
-        Values to try for each parameter, in all combinations; named as in ``set_params``, such as ``beta`` or, for
-        a pipeline whose last step is called ``taep``, ``taep__beta``.
+        Values to try for each parameter, in all combinations; named as in ``set_params``.
     X : array-like, data frame or sparse matrix of shape (n_images, n_features)
         Training features.
-    Y : array-like of shape (n_images, n_seen)
-        Annotations of the seen labels; NaN = unknown. At least three labels must have a positive image.
-    seen : labels
-        The seen labels with their vectors, as in `ZeroShotTagger.fit`.
-    relations : array-like of shape (n_seen, n_seen), optional
-        Relations between the seen labels.
+    Y, seen, relations
+        Annotations, vectors and relations of the seen labels alone, as in `ZeroShotTagger.fit`. At least three
+        labels must have a positive image.
     scoring : {"miap", "map", "micro_f1"} or callable(Y_true, scores) -> float, default="miap"
         What to maximise; "micro_f1" uses the 3 best labels of each image.
     n_splits : int, default=6
@@ -131,15 +109,12 @@ def class_holdout_search(
     progress : callable(done, total), optional
         Called after each fit.
 
-    Returns
-    -------
-    SearchResult
-        ``estimator.set_params(**result.chosen.params)`` applies the choice.
+    ``estimator.set_params(**result.chosen.params)`` applies the choice.
     """
     tagger = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if not isinstance(tagger, ZeroShotTagger):
         raise ValueError(f"estimator: {tagger!r} is not a tagger. Pass one, or a Pipeline that ends in one.")
-    refuse_other_order(X, Y)
+    validation.refuse_other_order(X, Y)
     (X,) = indexable(X if hasattr(X, "shape") else np.asarray(X))  # sparse becomes CSR
     names, vectors = check_labels(seen, "seen")
     T, columns, _ = check_annotations(Y, X.shape[0], names)
@@ -151,7 +126,9 @@ def class_holdout_search(
     if n_usable < FEWEST_LABELS:
         raise ValueError(f"seen: {n_usable} labels have a positive image. A search needs {FEWEST_LABELS} or more.")
     if relations is not None:
-        relations = check_relations(relations, names or tuple(f"label {i}" for i in range(len(vectors))))
+        relations = validation.check_relations(
+            relations, names or tuple(f"label {i}" for i in range(len(vectors)))
+        )
     score = scoring if callable(scoring) else _SCORERS[check_choice(scoring, "scoring", tuple(_SCORERS))]
     annotations = np.where(T == 0, np.nan, T > 0)
     folds = list(class_holdout(annotations, n_splits=n_splits, random_state=random_state))
@@ -199,10 +176,9 @@ def class_holdout(Y_seen: ArrayLike, *, n_splits: int = 2, random_state: Any = N
     """Yield folds (A, I; B, J): fit the seen labels A on images I, score the other seen labels B on images J.
 
     Each of ``n_splits`` random halvings of the labels and of the images gives two folds, (A, I; B, J) and
-    (B, J; A, I). I are the images of one half with a positive in A, J those of the other half with one in B;
-    neither is empty. ``Y_seen`` has one column per seen label: 1 present, 0 absent, NaN unknown.
+    (B, J; A, I). I are the images of one half with a positive in A, J those of the other half with one in B.
     """
-    relevant, generator = check_targets(Y_seen, "Y_seen")[0], check_random_state(random_state)
+    relevant, generator = validation.check_targets(Y_seen, "Y_seen")[0], check_random_state(random_state)
     for _ in range(check_count(n_splits, "n_splits")):
         draws = (_draw(relevant, generator) for _ in range(100))
         fold = next((draw for draw in draws if draw.train_images.size and draw.holdout_images.size), None)
@@ -221,7 +197,6 @@ def _draw(relevant: NDArray[np.bool_], generator: np.random.RandomState) -> Hold
 
 
 def _thinned(fold: HoldoutFold, number: int, max_images: int | None, seed: int | None) -> HoldoutFold:
-    """Return the fold with at most ``max_images`` images to train on."""
     if max_images is None or len(fold.train_images) <= check_count(max_images, "max_images"):
         return fold
     rng = np.random.default_rng(None if seed is None else [seed, number])

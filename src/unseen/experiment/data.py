@@ -23,7 +23,7 @@ from unseen.labels.cooccurrence import read_hit_counts
 from unseen.labels.names import VOC_WORDS
 from unseen.labels.relations import from_path_lengths, relate
 from unseen.labels.space import LabelSpace
-from unseen.validation import check_matrix, check_names, check_relations, check_targets, listed
+from unseen.validation import listed
 
 Matrices = Mapping[str, NDArray[Any]]
 
@@ -55,8 +55,8 @@ class SideBySide:
 
     def select(self, names: Sequence[str]) -> LabelSpace:
         """Vectors of some labels."""
-        first, *others = (part.select(names).centered().normalized() for part in self.parts)
-        return first.beside(*others)
+        parts = [part.select(names).centered().normalized().vectors for part in self.parts]
+        return LabelSpace(names, np.hstack(parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,23 +75,9 @@ class ExperimentData:
     notes: tuple[str, ...] = ()  # what readers of the results must know about the data
 
     def __post_init__(self) -> None:
-        labels = check_names(self.labels, "labels")
-        Y = check_matrix(self.Y, "Y")
-        check_targets(Y, "Y")
-        if Y.shape[1] != len(labels):
-            raise ValueError(f"Y: {Y.shape[1]} columns for {len(labels)} labels. Pass one column per label.")
-        if self.is_train.shape != (len(Y),) or self.is_train.dtype != np.bool_ or len(set(self.is_train)) != 2:
-            raise ValueError("is_train: pass one boolean per image, with images on both sides.")
-        if not self.features or not self.vectors:
-            raise ValueError("features, vectors: pass at least one of each.")
-        for name, matrix in (*self.features.items(), *self.logits.items()):
-            if len(matrix) != len(Y) or not np.isfinite(matrix.sum(dtype=np.float64)):
+        for name, matrix in (*self.features.items(), *self.logits.items()):  # before hours are spent on them
+            if len(matrix) != len(self.Y) or not np.isfinite(matrix.sum(dtype=np.float64)):
                 raise ValueError(f"features: {name!r} does not have one finite row per image. Extract them again.")
-        for source, space in self.vectors.items():
-            if space.names != labels:
-                raise ValueError(f"vectors: {source!r} does not match the labels, in order.")
-        for matrix in self.relations.values():
-            check_relations(matrix, labels)
 
     @property
     def main_features(self) -> str:
@@ -158,8 +144,7 @@ def read_data(
 
     In the folder: ``NAME_labels.csv``, or the folder is a VOC devkit; ``NAME_BACKBONE.npz``, one or more; and
     optionally ``NAME_*glove*.csv``, ``NAME_hitcounts*.csv`` and ``NAME_wordnet*path_length*.csv``. A number may
-    follow NAME, as in ``coco80_glove.csv``; for VOC2007 and VOC2012, which share their classes, it may also be
-    ``voc20``. Of several label vectors, hit counts or path lengths the first by name is used.
+    follow NAME, as in ``coco80_glove.csv``; for VOC2007 and VOC2012 it may also be ``voc20``.
 
     Parameters
     ----------
@@ -172,10 +157,6 @@ def read_data(
         CSV matrices. Without path lengths, those of the package's WordNet.
     seed : int, default=0
         Seed for the training half when the annotations have no split.
-
-    Returns
-    -------
-    ExperimentData
     """
     where = Path(where)
     if not where.exists():
@@ -183,9 +164,7 @@ def read_data(
     if where.is_file():
         name, annotations = name or where.stem.removesuffix("_labels"), annotations or where
     elif name is None:
-        raise ValueError(
-            f"--data: {str(where)!r} is a folder. Name the data set: unseen reproduce voc2007 --data ..."
-        )
+        raise ValueError(f"--data: {str(where)!r} is a folder. Name the data set: unseen reproduce voc2007 ...")
     folder = where if where.is_dir() else where.parent
     found = _read_labels(name, annotations or _find_annotations(folder, name))
     notes: list[str] = []
@@ -209,7 +188,6 @@ def read_data(
 
 
 def _read_labels(name: str, path: Path) -> Annotations:
-    """Annotations; for a VOC devkit, those of the year in the data set's name."""
     if not path.is_dir() or name not in ("voc2007", "voc2012"):
         return read_annotations(path)
     if name == "voc2007":
@@ -233,22 +211,17 @@ def _find_annotations(folder: Path, name: str) -> Path:
     if name in ("voc2007", "voc2012") and find_voc(folder, int(name[3:])) is not None:
         return folder
     several = f": it has {listed([path.name for path in found])}" if found else ""
-    raise FileNotFoundError(
-        f"--data: {str(folder)!r} has no '{name}_labels.csv'{several}. Pass annotations with --annotations."
-    )
+    raise FileNotFoundError(f"--data: {str(folder)!r} has no '{name}_labels.csv'{several}. Pass --annotations.")
 
 
 def _find_features(folder: Path, name: str) -> list[Path]:
-    """Archives with features, in the order of preference."""
     found = []
     for path in _find(folder, name, "*.npz"):
         with suppress(OSError, ValueError), np.load(path) as archive:
             found += [path] if "features" in archive else []
     if not found:
-        raise FileNotFoundError(
-            f"--data: {str(folder)!r} has no '{name}_BACKBONE.npz' with an array 'features'. Pass features with "
-            f"--features."
-        )
+        missing = f"'{name}_BACKBONE.npz' with an array 'features'"
+        raise FileNotFoundError(f"--data: {str(folder)!r} has no {missing}. Pass --features.")
     rank = {backbone: i for i, backbone in enumerate(_PREFERRED)}
     return sorted(found, key=lambda path: rank.get(_backbone(path, name), len(rank)))
 
@@ -259,7 +232,6 @@ def _backbone(path: Path, name: str) -> str:
 
 
 def _training_images(annotations: Annotations, seed: int, notes: list[str]) -> NDArray[np.bool_]:
-    """Training images according to the annotations, otherwise a random half."""
     n_images = len(annotations)
     if annotations.split is None:
         is_train = np.zeros(n_images, dtype=np.bool_)
@@ -269,9 +241,7 @@ def _training_images(annotations: Annotations, seed: int, notes: list[str]) -> N
     parts = [part.strip().lower() for part in annotations.split]
     others = sorted(set(parts) - {"train", "trainval", "val", "test"})
     if others:
-        raise ValueError(
-            f"--annotations: the split of some images is {listed(others)}. Write train, trainval, val or test."
-        )
+        raise ValueError(f"--annotations: some splits are {listed(others)}. Write train, trainval, val or test.")
     training = {"train", "trainval"}
     if {"val", "test"} <= set(parts):
         training.add("val")
@@ -286,15 +256,12 @@ def _training_images(annotations: Annotations, seed: int, notes: list[str]) -> N
 def _read_features(
     path: Path, name: str, annotations: Annotations, notes: list[str]
 ) -> tuple[str, NDArray[Any], NDArray[Any] | None]:
-    """Name of the backbone, features and class logits, one row per annotated image."""
     try:
         found = open_features(path)
         by_order = not found.has_names and set(annotations.images) != set(found.paths)
         if by_order and len(found) != len(annotations):
-            raise ValueError(
-                f"it names no images, and has {len(found):,} rows for {len(annotations):,} of them. Pass a file "
-                f"with 'image_id'."
-            )
+            given = f"{len(found):,} rows for {len(annotations):,} of them"
+            raise ValueError(f"it names no images, and has {given}. Pass a file with 'image_id'.")
         rows = np.arange(len(found)) if by_order else _rows_of(annotations, found.paths)
     except (OSError, ValueError) as error:
         raise ValueError(f"--features: {str(path)!r}: {error}") from None
@@ -309,16 +276,13 @@ def _read_features(
 
 
 def _rows_of(annotations: Annotations, paths: Sequence[str]) -> NDArray[np.intp]:
-    """Row of each annotated image in the features."""
     places = annotations.rows_for(paths, missing="mark")
     rows = np.full(len(annotations), -1, dtype=np.intp)
     rows[places[places >= 0]] = np.flatnonzero(places >= 0)
     missing = [annotations.images[i] for i in np.flatnonzero(rows < 0)]
     if missing:
-        raise ValueError(
-            f"{len(missing):,} of {len(rows):,} annotated images have no features: {listed(missing)}. These are "
-            f"features of images like {paths[0]!r}; folders must agree where both name them."
-        )
+        what = f"{len(missing):,} of {len(rows):,} annotated images have no features: {listed(missing)}"
+        raise ValueError(f"{what}. These are features of images like {paths[0]!r}; folders must agree.")
     return rows
 
 

@@ -26,10 +26,8 @@ class Method:
 
     ``model`` is an estimator with the parameters of a run without search; or a function of a module (not a lambda)
     that makes one, given the number of feature columns and an unfitted `BackboneKnowledge` of the classes. Grids
-    of ``stages``, as `sklearn.model_selection.ParameterGrid` takes them, are searched one after another; each
-    stage starts from the choice of those before it. On the track "paper" methods learn from annotations of seen
-    labels and label vectors alone; on the track "open" they also use the classes that the backbone was trained on,
-    some of which may be the unseen labels.
+    of ``stages``, as `sklearn.model_selection.ParameterGrid` takes them, are searched one after another. On the
+    track "open" methods also use the classes of the backbone, some of which may be the unseen labels.
     """
 
     name: str
@@ -50,9 +48,13 @@ class Method:
             model: ZeroShotTagger = clone(self.model)
         else:
             model = self.model(n_features, BackboneKnowledge() if knowledge is None else clone(knowledge))
-        seeds = [name for name in model.get_params() if name.rpartition("__")[-1] == "random_state"]
-        model.set_params(**dict.fromkeys(seeds, seed))
+        model.set_params(**dict.fromkeys(seeds_of(model), seed))
         return model
+
+
+def seeds_of(model: ZeroShotTagger) -> list[str]:
+    """Names of the parameters that are seeds."""
+    return [name for name in model.get_params() if name.rpartition("__")[-1] == "random_state"]
 
 
 SIDE_BY_SIDE: Final = "side by side"  # label vectors of several sources, concatenated
@@ -69,6 +71,9 @@ _GAMMA: Final[Grid] = {"gamma": [0.01, 0.03, 0.1, 1.0]}
 _GAMMA_AND_LAMBDA: Final[Grid] = {"gamma": [0.03, 0.3], "lam": [0.01, 0.03, 0.1, 0.3, 1.0]}
 _CENTRE: Final[Grid] = {"center": [True, False]}
 _KNOWLEDGE: Final = {"sharpness": [4.0, 6.0], "cooccurrence": [0.1, 0.5]}
+_STACKED: Final[dict[str, Any]] = {
+    "relations": "hit counts", "needs_relations": False, "in_search": {"n_splits": 2, **_LOOSE}
+}  # fmt: skip
 
 
 def backbone_alone(n_features: int, knowledge: Any) -> ZeroShotTagger:
@@ -88,7 +93,6 @@ def stacked_and_backbone(n_features: int, knowledge: Any) -> ZeroShotTagger:
 
 
 def _taep_family(suffix: str, loss: Literal["max", "mean"]) -> list[Method]:
-    """TAEP and its two variants with one of the losses."""
     model, stages = TAEP(rank=1.0, loss=loss, tol=FINAL_TOL), (_RANK_AND_BETA, _CENTRE, _GAMMA_AND_LAMBDA)
     return [
         Method(f"TAEP{suffix}", "paper", model, (_RANK_AND_BETA, _CENTRE, _GAMMA), in_search=_LOOSE),
@@ -111,54 +115,28 @@ METHODS: Final[tuple[Method, ...]] = (
     Method("DeViSE", "paper", DeViSE(), ({"alpha": [1e-2, 3e-3, 1e-3], "pairs": ["all", "worst"]}, _CENTRE)),
     Method("Cosine", "paper", Cosine(), (_CENTRE,), shared_space=True),
     Method("ESZSL", "paper", ESZSL(), ({"gamma": [0.1, 1.0, 10.0, 100.0], "lam": [0.1, 1.0, 10.0]}, _CENTRE)),
-    Method(
-        "Stacked",
-        "paper",
-        Stacked(tol=FINAL_TOL),
-        ({"C": [3.0]},),  # a single setting, for its held-out score
-        relations="hit counts",
-        needs_relations=False,
-        vectors=(IN_A_PICTURE, SIDE_BY_SIDE),
-        in_search={"n_splits": 2, **_LOOSE},
-    ),
+    # A single setting, for its held-out score.
+    Method("Stacked", "paper", Stacked(tol=FINAL_TOL), ({"C": [3.0]},), vectors=(IN_A_PICTURE, SIDE_BY_SIDE),
+           **_STACKED),
     Method("BackboneKnowledge", "open", backbone_alone, (_KNOWLEDGE,), columns="logits", vectors=(IN_A_PICTURE,)),
-    Method(
-        "TAEP + BackboneKnowledge",
-        "open",
-        taep_and_backbone,
-        (_prefixed("second", _KNOWLEDGE),),
-        columns="both",
-        vectors=(IN_A_PICTURE,),
-        in_search={"first__tol": 5e-2},
-    ),
-    Method(
-        "Stacked + BackboneKnowledge",
-        "open",
-        stacked_and_backbone,
-        (_prefixed("evidence", _KNOWLEDGE),),
-        columns="both",
-        relations="hit counts",
-        needs_relations=False,
-        vectors=(IN_A_PICTURE,),
-        in_search={"n_splits": 2, **_LOOSE},
-    ),
-)
+    Method("TAEP + BackboneKnowledge", "open", taep_and_backbone, (_prefixed("second", _KNOWLEDGE),),
+           columns="both", vectors=(IN_A_PICTURE,), in_search={"first__tol": 5e-2}),
+    Method("Stacked + BackboneKnowledge", "open", stacked_and_backbone, (_prefixed("evidence", _KNOWLEDGE),),
+           columns="both", vectors=(IN_A_PICTURE,), **_STACKED),
+)  # fmt: skip
 
 
 def choose_methods(names: Sequence[str]) -> tuple[Method, ...]:
     """Entries of `METHODS` by name, ignoring case, and classes of yours as ``module:Name``.
 
     A class is a `ZeroShotTagger` whose parameters all have defaults; its module is also looked for in the current
-    folder. It joins the paper track, under its own name. If it has an attribute ``search_grid``, a grid as
-    `sklearn.model_selection.ParameterGrid` takes it, this is searched; otherwise it keeps its default parameters.
+    folder. It joins the paper track. Its attribute ``search_grid`` is searched; without it, it keeps its defaults.
     """
     known = {method.name.casefold(): method for method in METHODS}
     unknown = [name for name in names if ":" not in name and name.casefold() not in known]
     if unknown:
-        raise ValueError(
-            f"--methods: there is no {unknown[0]!r}. Pass some of {', '.join(method.name for method in METHODS)}, "
-            f"or a class of yours as module:Name."
-        )
+        names = ", ".join(method.name for method in METHODS)
+        raise ValueError(f"--methods: there is no {unknown[0]!r}. Pass some of {names}, or module:Name.")
     chosen = tuple(_load(name) if ":" in name else known[name.casefold()] for name in names)
     titles = [method.name for method in chosen]
     if len(set(titles)) < len(titles):
@@ -167,7 +145,6 @@ def choose_methods(names: Sequence[str]) -> tuple[Method, ...]:
 
 
 def _load(path: str) -> Method:
-    """The method of a user's class, given as ``module:Name``."""
     module_name, _, name = path.partition(":")
     if str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))  # and stays there: worker processes import the module too
@@ -175,17 +152,13 @@ def _load(path: str) -> Method:
         module = import_module(module_name)
         found = getattr(module, name)
     except Exception as error:  # whatever the user's module raises
-        raise ValueError(
-            f"--methods: cannot import {path!r}: {type(error).__name__}: {error}. Run the command in the folder "
-            f"of the module, or install it."
-        ) from error
+        advice = "Run the command in the folder of the module, or install it"
+        raise ValueError(f"--methods: cannot import {path!r} ({error!r}). {advice}.") from error
     if not (isinstance(found, type) and issubclass(found, ZeroShotTagger)):
         raise ValueError(f"--methods: {path!r} is not a subclass of unseen.ZeroShotTagger. Derive it from that.")
     try:
         model = found()
     except TypeError as error:
-        raise ValueError(
-            f"--methods: {path!r} cannot be made without arguments: {error}. Give its parameters defaults."
-        ) from error
+        raise ValueError(f"--methods: {path!r}: {error}. Give its parameters defaults.") from error
     grid = getattr(found, "search_grid", None)
     return Method(name, "paper", model, () if grid is None else (grid,), code=inspect.getsource(module))

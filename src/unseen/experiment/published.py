@@ -10,7 +10,6 @@ from unseen.evaluation.protocol import name_of_split
 from unseen.experiment.tables import Reproduction, percent
 from unseen.templates import Table
 
-COLUMNS: Final = ("split", "protocol", "labels", "metric", "method", "value", "backbone", "training", "source")
 # Metrics of the file as the fields of `metrics.Summary`.
 METRICS: Final = {"mAP": "map", "F1@3": "micro_f1", "F1@5": "f1_at_5"}
 

@@ -67,7 +67,6 @@ def reproduce(
     data : ExperimentData
         As read by `read_data`.
     folder : str or Path
-        Output folder; created if it does not exist.
     split : ClassSplit, optional
         The main split; the default is the paper's. ``n_splits`` random ones are added.
     methods, repeats, search, plan, seed, n_jobs
@@ -77,10 +76,6 @@ def reproduce(
         The command line, for the record.
     stage, step : callable, optional
         Progress callbacks: ``stage(title)`` and ``step(done, total)``.
-
-    Returns
-    -------
-    Reproduction
     """
     plots.require_matplotlib()
     start, folder = time.perf_counter(), Path(folder)
@@ -114,7 +109,7 @@ def notes(result: Reproduction) -> list[str]:
         n_test, papers = int((~data.is_train).sum()), tables.TEST_IMAGES[data.name]
         if n_test != papers:
             lines.append(
-                f"There are {n_test:,} test images here, {papers:,} in the paper. Do not compare figures."
+                f"There are {n_test:,} test images here, {papers:,} in the paper: do not compare figures."
             )
         if not result.has_papers_features:
             lines.append(f"The features are from {data.main_features}; the paper used VGG19 (4096 dimensions).")
@@ -156,7 +151,6 @@ def _sections(result: Reproduction) -> list[Section]:
 
 
 def _draw(result: Reproduction) -> dict[str, tuple[Figure, str]]:
-    """Every figure that has data, by file name."""
     drawings = {"labels": _draw_labels(result)}
     if len(result.strength):
         drawings["figure2"] = _draw_strength(result)

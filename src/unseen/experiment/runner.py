@@ -24,19 +24,11 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from unseen.base import ZeroShotTagger
-from unseen.evaluation import metrics
-from unseen.evaluation.protocol import (
-    ClassSplit,
-    View,
-    evaluate,
-    generalized_view,
-    random_split,
-    training_view,
-    zero_shot_view,
-)
+from unseen.evaluation import metrics, protocol
+from unseen.evaluation.protocol import ClassSplit, View
 from unseen.evaluation.search import FEWEST_LABELS, Setting, choose, class_holdout_search
 from unseen.experiment.data import ExperimentData
-from unseen.experiment.methods import METHODS, Method
+from unseen.experiment.methods import METHODS, Method, seeds_of
 from unseen.files import write_atomically
 from unseen.validation import check_count, counted
 
@@ -51,11 +43,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """How parameters are chosen: halvings of the seen labels, and the maximum number of training images per fold.
-
-    More halvings of fewer images separate settings better than the reverse at the same cost: most of the
-    variance comes from which labels are hidden.
-    """
+    """How parameters are chosen: halvings of the seen labels, and at most how many training images per fold."""
 
     halvings: int = 6
     most_images: int = 800
@@ -63,23 +51,18 @@ class SearchPlan:
 
 @dataclass(frozen=True)
 class Cell:
-    """A method on a split of the classes.
-
-    ``sources`` are the label vectors to choose from. ``params`` are set on top of the method's own; None searches
-    them. ``repeat`` counts the runs with other seeds. The last ``n_iterates`` iterations of the fit are tested.
-    ``curve`` and ``at`` place the cell in the figure of a study.
-    """
+    """A method on a split of the classes."""
 
     method: Method
     split_name: str
     split: ClassSplit
     backbone: str
-    sources: tuple[str, ...]
+    sources: tuple[str, ...]  # label vectors to choose from
     seed: int
-    params: Mapping[str, Any] | None = None
-    repeat: int = 0
-    n_iterates: int = 1
-    curve: str = ""
+    params: Mapping[str, Any] | None = None  # on top of the method's own; None searches them
+    repeat: int = 0  # counts the runs with other seeds
+    n_iterates: int = 1  # last iterations of the fit that are tested
+    curve: str = ""  # place in the figure of a study
     at: float = 1.0
 
 
@@ -106,10 +89,7 @@ class Experiment:
 
 
 def class_splits(main: ClassSplit, n_random: int, seed: int) -> dict[str, ClassSplit]:
-    """The main split and up to ``n_random`` distinct random ones with as many seen labels, by name.
-
-    The same seed gives the same splits, and a longer list begins with the shorter one.
-    """
+    """The main split and up to ``n_random`` distinct random ones with as many seen labels, by name."""
     used = sorted(main.seen + main.unseen)
     names = [main.names[column] for column in used]
     wanted = min(check_count(n_random, "n_random", low=0), comb(len(used), len(main.seen)) - 1)
@@ -117,7 +97,7 @@ def class_splits(main: ClassSplit, n_random: int, seed: int) -> dict[str, ClassS
     known = {frozenset(main.seen)}
     draws = count()
     while len(splits) <= wanted:
-        drawn = random_split(names, len(main.seen), np.random.RandomState([seed, next(draws)]))
+        drawn = protocol.random_split(names, len(main.seen), np.random.RandomState([seed, next(draws)]))
         seen, unseen = (tuple(used[j] for j in side) for side in (drawn.seen, drawn.unseen))
         if frozenset(seen) not in known:
             known.add(frozenset(seen))
@@ -136,9 +116,7 @@ def run_experiment(
     plan: SearchPlan | None = None,
     **options: Any,
 ) -> Experiment:
-    """Run every method on every split.
-
-    The parameters are chosen once, by MiAP on held-out seen labels, and the same fit is tested on both protocols.
+    """Run every method on every split, with parameters chosen once, by MiAP on held-out seen labels.
 
     Parameters
     ----------
@@ -149,28 +127,20 @@ def run_experiment(
     search : bool, default=True
         False fits every method with its own parameters.
     repeats : int, default=1
-        Runs on the main split of methods that have a ``random_state``: the parameters stay those of the first run,
-        the seeds differ. Other methods run once.
+        Runs on the main split of methods that have a ``random_state``: the parameters stay, the seeds differ.
     seed : int, default=0
         The same seed gives the same figures, whatever the number of jobs.
     plan : SearchPlan, optional
-        Halvings and images of the search.
     **options
         ``store``, ``n_jobs`` and ``progress`` of `run_cells`.
-
-    Returns
-    -------
-    Experiment
     """
     plan = plan or SearchPlan()
     for name, split in splits.items():
         if split.names != data.labels:
             raise ValueError(f"splits: the labels of {name!r} are not those of the data, in order.")
         if search and len(split.seen) < FEWEST_LABELS:
-            raise ValueError(
-                f"splits: {name!r} has {counted(len(split.seen), 'seen label')}, and a search, which hides half, "
-                f"needs {FEWEST_LABELS}. Pass more, or do without: search=False, or --no-search."
-            )
+            seen = counted(len(split.seen), "seen label")
+            raise ValueError(f"splits: {name!r} has {seen}, a search needs {FEWEST_LABELS}. Pass --no-search.")
     left_out = {method.name: why for method in methods if (why := data.lacks(method)) is not None}
     runnable = [method for method in methods if method.name not in left_out]
     if not runnable:
@@ -185,7 +155,7 @@ def run_experiment(
     again = [
         replace(cell, sources=(result["vectors"],), params=result["params"], seed=seed + r, repeat=r)
         for cell, result in zip(cells, results, strict=True)
-        if cell.split_name == MAIN and _seeds(_make(cell, data, cell.sources[0]))
+        if cell.split_name == MAIN and seeds_of(_make(cell, data, cell.sources[0]))
         for r in range(1, check_count(repeats, "repeats"))
     ]
     results += run_cells(again, data, plan, **options) if again else []
@@ -248,14 +218,13 @@ def frame(cells: Sequence[Cell], results: Sequence[Mapping[str, Any]], data: Exp
 def run_cell(cell: Cell, data: ExperimentData, plan: SearchPlan) -> dict[str, Any]:
     """Choose on the seen labels alone, refit on all of them, test once on each protocol.
 
-    On one thread, so that the bits do not depend on how many cells run at a time. The result has plain values:
-    ``params``, ``vectors``, the MiAP ``held_out`` of the choice on held-out seen labels with its standard error,
-    all settings ``searched``, what `figures_of` says of the fit, and of its ``earlier`` iterates.
+    On one thread, so that the bits do not depend on how many cells run at a time. The result has plain values: the
+    choice, its MiAP ``held_out``, all settings ``searched``, and the figures of the fit and ``earlier`` iterates.
     """
     with parallel_config(backend="sequential", n_jobs=1), threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the result records the gap of the fit
         X = data.columns(cell.method, cell.backbone)
-        train = training_view(X[data.is_train], data.Y[data.is_train], cell.split)
+        train = protocol.training_view(X[data.is_train], data.Y[data.is_train], cell.split)
         choice: dict[str, Any] = {"held_out": None, "held_out_error": None, "searched": []}
         choice |= {"vectors": cell.sources[0], "params": dict(cell.params or {})}
         if cell.params is None and cell.method.stages:
@@ -267,7 +236,7 @@ def run_cell(cell: Cell, data: ExperimentData, plan: SearchPlan) -> dict[str, An
         seen, unseen = space.select(split.seen_names), space.select(split.unseen_names)
         given = train.X, train.Y, seen, unseen, _relations(cell, data, split.seen + split.unseen)
         test = X[~data.is_train], data.Y[~data.is_train], split
-        views = zero_shot_view(*test), generalized_view(*test)
+        views = protocol.zero_shot_view(*test), protocol.generalized_view(*test)
         *earlier, last = figures_of(iterates(model, cell.n_iterates, *given), views)
         result = choice | last | {"earlier": earlier}
         plain: dict[str, Any] = json.loads(json.dumps(result, default=lambda value: value.item()))
@@ -288,7 +257,7 @@ def figures_of(models: Iterable[ZeroShotTagger], views: Sequence[View]) -> list[
     found = []
     for model in models:
         scores = [model.decision_function(view.X, list(view.names)) for view in views]
-        summaries = [list(evaluate(part, view, TOP)) for part, view in zip(scores, views, strict=True)]
+        summaries = [list(protocol.evaluate(part, view, TOP)) for part, view in zip(scores, views, strict=True)]
         certificate = {name: getattr(model, f"{name}_", None) for name in ("objective", "lower_bound")}
         labels = _label_figures(scores[0], views[0])
         found.append({**dict(zip(PROTOCOLS, summaries, strict=True)), "labels": labels, **certificate})
@@ -321,11 +290,6 @@ def _choose(cell: Cell, data: ExperimentData, train: View, plan: SearchPlan) -> 
     return {**chosen.params, "held_out": chosen.mean, "held_out_error": chosen.std_error, "searched": searched}
 
 
-def _seeds(model: ZeroShotTagger) -> list[str]:
-    """Names of the parameters that are seeds."""
-    return [name for name in model.get_params() if name.rpartition("__")[-1] == "random_state"]
-
-
 def _make(cell: Cell, data: ExperimentData, source: str) -> ZeroShotTagger:
     n_features = data.features[cell.backbone].shape[1]
     return cell.method.make(n_features, data.classes.get(source), cell.seed)
@@ -342,12 +306,8 @@ def _label_figures(scores: NDArray[np.float64], view: View) -> dict[str, list[An
     positives = np.nansum(Y, axis=0).astype(int)
     f1 = [metrics.micro_f1(Y[:, [c]], predicted[:, [c]]) if n else np.nan for c, n in enumerate(positives)]
     precisions = metrics.label_average_precision(Y, scores)
-    return {
-        "name": list(view.names),
-        "positives": positives.tolist(),
-        "average_precision": precisions.tolist(),
-        "f1": f1,
-    }
+    columns = list(view.names), positives.tolist(), precisions.tolist(), f1
+    return dict(zip(("name", "positives", "average_precision", "f1"), columns, strict=True))
 
 
 def _run_keyed(key: str, cell: Cell, data: ExperimentData, plan: SearchPlan) -> tuple[str, dict[str, Any]]:
@@ -376,7 +336,6 @@ def _code_digest() -> str:
 
 
 def _digests(data: ExperimentData) -> dict[str, str]:
-    """Hash of each part of the data, by kind and name."""
     parts = {"annotations": digest(list(data.labels), data.Y, data.is_train)}
     for kind in ("features", "logits", "relations"):
         parts |= {f"{kind} {name}": digest(matrix) for name, matrix in getattr(data, kind).items()}
@@ -386,7 +345,6 @@ def _digests(data: ExperimentData) -> dict[str, str]:
 
 
 def _key(cell: Cell, data: ExperimentData, plan: SearchPlan, digests: Mapping[str, str]) -> str:
-    """Key of everything that the result depends on."""
     method = cell.method
     used = ["annotations", f"features {cell.backbone}"]
     used += [f"vectors {source}" for source in cell.sources]

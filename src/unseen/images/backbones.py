@@ -15,13 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.hub import PAIRS, find_pair
+from unseen.hub import PAIRS, find_pair, import_extra
 from unseen.images import imagenet
 from unseen.images.preprocessing import Preprocessing
-from unseen.labels.encoders import import_extra, with_absolute_path
+from unseen.labels.encoders import with_absolute_path
 from unseen.validation import check_count, check_names, listed
-
-__all__ = ["NAMES", "Backbone", "Described", "OnnxBackbone", "open_backbone"]
 
 DEFAULT = "efficientnet-lite0"
 NAMES = (DEFAULT, "vgg19", *PAIRS)
@@ -38,35 +36,19 @@ class Described(NamedTuple):
 
 
 class Backbone(ABC):
-    """A frozen network that turns images into features; several threads may share one.
+    """A frozen network that turns images into features; several threads may share one."""
 
-    Attributes
-    ----------
-    name : str
-        The name that `open_backbone` takes.
-    preprocessing : Preprocessing
-        Settings with which `prepare` makes a batch.
-    n_features : int
-    class_names : tuple of str, or None
-        Names of the columns of the logits; None if there are no logits or their names are unknown.
-    fingerprint : str
-        SHA-256 of the weights and the preprocessing: features with different fingerprints must not be mixed.
-    """
-
-    name: str
-    preprocessing: Preprocessing
+    name: str  # as `open_backbone` takes it
+    preprocessing: Preprocessing  # with which `prepare` makes a batch
     n_features: int
-    class_names: tuple[str, ...] | None
-    fingerprint: str
+    class_names: tuple[str, ...] | None  # of the columns of the logits, if there are any
+    fingerprint: str  # SHA-256 of weights and preprocessing: features of different ones must not be mixed
 
     def describe(self, batch: NDArray[np.float32]) -> Described:
         """Features of n >= 0 images, stacked as `prepare` returns them: shape (n, 3, size, size), float32."""
         described = self._run(batch)
         if not all(values is None or np.isfinite(values).all() for values in described):
-            raise ValueError(
-                f"batch: the backbone {self.name!r} gives NaN or infinite values for it. Check that the batch is "
-                f"finite and that the preprocessing is the model's own."
-            )
+            raise ValueError(f"batch: {self.name!r} gives NaN or infinite values. Check its preprocessing.")
         return described
 
     @abstractmethod
@@ -80,15 +62,13 @@ def open_backbone(name: str | Path = DEFAULT, *, n_threads: int | None = None) -
     Parameters
     ----------
     name : str or pathlib.Path, default="efficientnet-lite0"
-        - ``"efficientnet-lite0"``, included in the package: 1280 features and the logits of ImageNet's 1,000
-          classes, on ONNX Runtime.
+        - ``"efficientnet-lite0"``, in the package: 1280 features, and logits of ImageNet's 1,000 classes.
         - ``"vgg19"``: 4096 features (fc7) and the same logits, through torchvision.
         - An ``.onnx`` file with its settings beside it; see `OnnxBackbone`.
         - The image half of an image-text pair: a name of `unseen.hub.PAIRS` such as ``"siglip2"``, a model of the
           Hugging Face hub (downloaded on first use) or a folder, in one of the layouts of `unseen.hub`.
     n_threads : int, optional
-        Threads that share the work of one call; None for one per core. With many small batches,
-        ``n_threads=1`` and calls from one thread per core are fastest.
+        Threads that share the work of one call; None for one per core.
     """
     if n_threads is not None:
         check_count(n_threads, "n_threads")
@@ -101,10 +81,8 @@ def open_backbone(name: str | Path = DEFAULT, *, n_threads: int | None = None) -
     if pair := find_pair(name):
         full_name = with_absolute_path(str(name))
         return OnnxBackbone(pair.image, name=full_name, n_threads=n_threads, settings=pair.image_settings)
-    raise ValueError(
-        f"backbone: {str(name)!r} is unknown. Choose one of {', '.join(NAMES)}, or pass an .onnx file, or the "
-        f"folder or hub id of an image-text pair."
-    )
+    others = "or pass an .onnx file, or the folder or hub id of an image-text pair"
+    raise ValueError(f"backbone: {str(name)!r} is unknown. Choose one of {', '.join(NAMES)}, {others}.")
 
 
 class OnnxBackbone(Backbone):
@@ -113,8 +91,7 @@ class OnnxBackbone(Backbone):
     A TOML file of the same name beside it (``model.toml`` for ``model.onnx``) holds ``mean``, ``std`` and
     ``value_range``; optionally the other parameters of `Preprocessing`, ``features`` and ``logits`` (names of
     outputs; ``features`` may be omitted if there is one output only, or one of a usual name) and ``class_names``
-    (a list, a text file with one name per line, or "imagenet"). ``settings`` replace this file. Its name is by
-    default the absolute path; `open_backbone` explains ``n_threads``.
+    (a list, a text file with one name per line, or "imagenet"). ``settings`` replace this file.
     """
 
     def __init__(
@@ -130,9 +107,7 @@ class OnnxBackbone(Backbone):
         try:
             self._session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # the runtime's errors share no base class
-            raise ValueError(
-                f"backbone: {str(path)!r} cannot be opened as an ONNX graph ({error}). Pass an .onnx file."
-            ) from error
+            raise ValueError(f"backbone: {str(path)!r} is not an ONNX graph ({error}).") from error
         graph = self._session.get_inputs()[0]
         self._input, self._dtype = graph.name, np.float16 if "float16" in graph.type else np.float32
         self._n_images, *sizes = (n if isinstance(n, int) and n > 0 else None for n in graph.shape)
@@ -147,25 +122,18 @@ class OnnxBackbone(Backbone):
         names = settings.get("class_names")
         if isinstance(names, str) and names != "imagenet":
             names = (path.parent / names).read_text(encoding="utf-8").splitlines()
-        self.class_names = (
-            imagenet.class_names() if names == "imagenet" else names and check_names(names, "class_names")
-        )
+        names = imagenet.class_names() if names == "imagenet" else names and check_names(names, "class_names")
         n_classes = 0 if logits is None else logits.shape[1]
-        if self.class_names is not None and len(self.class_names) != n_classes:
-            raise ValueError(
-                f"class_names: there are {len(self.class_names)} names for the {n_classes} logits of "
-                f"{self.name!r}. Give one name for each logit, or none."
-            )
+        if names is not None and len(names) != n_classes:
+            raise ValueError(f"class_names: {len(names)} for {n_classes} logits of {self.name!r}. Pass one each.")
+        self.class_names = names
 
     def _choose_outputs(self, features: str | None, logits: str | None) -> list[str]:
         known = [str(item.name) for item in self._session.get_outputs()]
         usual = [name for name in _USUAL_OUTPUTS if name in known]
         chosen = [features or (known if len(known) == 1 else [*usual, ""])[0], *([logits] if logits else [])]
         if not set(chosen) <= set(known):
-            raise ValueError(
-                f"features, logits: {listed(chosen)} was given. Choose among the outputs of {self.name!r}, "
-                f"{listed(known)}."
-            )
+            raise ValueError(f"features, logits: {listed(chosen)} was given. Choose from {listed(known)}.")
         return chosen
 
     def _blank(self, n: int) -> NDArray[np.float32]:
@@ -187,18 +155,14 @@ class OnnxBackbone(Backbone):
         try:
             outputs = self._session.run(self._outputs, feed)
         except Exception as error:  # the runtime's errors share no base class
-            raise ValueError(
-                f"backbone: {self.name!r} cannot run on an input of shape {ordered.shape} ({error}). Check the "
-                f"size and the layout of its preprocessing."
-            ) from error
+            advice = f"({error}). Check the size and the layout of its preprocessing"
+            raise ValueError(f"backbone: {self.name!r} cannot run on {ordered.shape} {advice}.") from error
         # A one-pixel map is a vector.
         rows = [values[:, :, 0, 0] if values.shape[2:] == (1, 1) else values for values in outputs]
         for name, values in zip(self._outputs, rows, strict=True):
             if values.ndim != 2 or len(values) != len(batch) or values.dtype.kind != "f":
-                raise ValueError(
-                    f"backbone: the output {name!r} of {self.name!r} has shape {values.shape} and type "
-                    f"{values.dtype} for {len(batch)} images. Choose an output of one vector per image."
-                )
+                found = f"the output {name!r} of {self.name!r} has shape {values.shape} and type {values.dtype}"
+                raise ValueError(f"backbone: {found}. Choose one with a vector per image.")
         return [values.astype(np.float32, copy=False) for values in rows]
 
 
@@ -240,9 +204,7 @@ def _read_settings(path: Path) -> dict[str, Any]:
     file = path.with_suffix(".toml")
     for needed in (path, file):
         if not needed.is_file():
-            raise FileNotFoundError(
-                f"backbone: there is no {str(needed)!r}. Pass an .onnx file, with its settings in a .toml file."
-            )
+            raise FileNotFoundError(f"backbone: there is no {str(needed)!r}. Pass an .onnx and a .toml file.")
     try:
         settings = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -28,8 +28,6 @@ from unseen.images.preprocessing import prepare, shorter_side
 from unseen.images.reading import Problem, UnreadableImage, find_images, open_image, quiet_pillow
 from unseen.validation import check_count, counted, listed
 
-__all__ = ["FeatureSet", "UnreadableImages", "describe_each", "extract_features", "open_features"]
-
 _ARRAYS, _DONE, _INDEX = ("features.npy", "logits.npy"), "done.npy", "index.json"
 _BLOCK = 128  # images between two writes: the most that a killed run can lose
 _AHEAD = 8  # batches in progress per thread, so that one large file does not block the others
@@ -44,33 +42,15 @@ Outcome = tuple[str, Described | None, str | None]  # path of an image; its outp
 
 @dataclass(frozen=True, eq=False)
 class FeatureSet:
-    """Features of images, one row per image.
+    """Features of images, one row per image."""
 
-    Attributes
-    ----------
-    paths : tuple of str
-        The images: paths, or whatever identifies them in a file made elsewhere.
-    X : ndarray of shape (n_images, n_features)
-        Features; from a folder, float32 and memory-mapped.
-    logits : ndarray of shape (n_images, n_classes), or None
-        Scores of the backbone's own classes, before the softmax.
-    backbone : dict
-        ``name``, ``fingerprint`` and ``preprocessing`` of the backbone; empty for a file made elsewhere.
-    class_names : tuple of str, or None
-        Names of the columns of ``logits``, if they are known.
-    problems : tuple of (path, reason)
-        Files that the last run could not read; they have no row.
-    has_names : bool
-        Whether the file named the images; if not, ``paths`` are "0", "1", ...
-    """
-
-    paths: tuple[str, ...]
-    X: NDArray[Any]
-    logits: NDArray[Any] | None = None
-    backbone: dict[str, Any] = field(default_factory=dict)
-    class_names: tuple[str, ...] | None = None
-    problems: tuple[Problem, ...] = ()
-    has_names: bool = True
+    paths: tuple[str, ...]  # or whatever identifies the images in a file made elsewhere
+    X: NDArray[Any]  # (n_images, n_features); from a folder, float32 and memory-mapped
+    logits: NDArray[Any] | None = None  # of the backbone's own classes, (n_images, n_classes)
+    backbone: dict[str, Any] = field(default_factory=dict)  # name, fingerprint and preprocessing, if known
+    class_names: tuple[str, ...] | None = None  # of the columns of the logits, if known
+    problems: tuple[Problem, ...] = ()  # files that the last run could not read; they have no row
+    has_names: bool = True  # False: the paths are "0", "1", ...
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -98,9 +78,8 @@ def extract_features(
 ) -> FeatureSet:
     """Compute the features of images and store them in a folder.
 
-    When restarted, an interrupted run continues where it stopped, and the result is the same, bit for bit,
-    as without the interruption. In a finished folder only images that are new or have changed are computed; images
-    that `sources` do not name stay, so that a folder can grow by several calls.
+    When restarted, an interrupted run continues where it stopped. In a finished folder only images that are new or
+    have changed are computed; images that `sources` do not name stay, so that a folder can grow by several calls.
 
     Parameters
     ----------
@@ -110,11 +89,10 @@ def extract_features(
         Folder for a numbered folder with ``features.npy``, ``logits.npy`` (if the backbone has classes) and
         ``index.json``, which lists the images.
     backbone : Backbone, str or pathlib.Path, default="efficientnet-lite0"
-        A backbone, or what `unseen.images.backbones.open_backbone` takes. An open backbone should use one
-        thread per call, since `jobs` threads call it.
+        A backbone, or what `unseen.images.backbones.open_backbone` takes.
     batch : int, default=1
-        Images per call of the network. With 1 the features of an image depend only on the image. More pays
-        off for networks with very large last layers, and may change the last bits of a result.
+        Images per call of the network. More pays off for networks with very large last layers, and may change the
+        last bits of a result.
     jobs : int, optional
         Threads; by default one per core.
     strict : bool, default=False
@@ -158,10 +136,7 @@ def extract_features(
 def describe_each(
     paths: Sequence[str], backbone: Backbone, jobs: int | None = None, batch: int = 1
 ) -> Generator[Outcome, None, None]:
-    """Describe images in threads; the results come in the order of the paths.
-
-    Yields the path; its features and logits, one row each, or None if it cannot be read; and the reason why not.
-    """
+    """Describe images in threads, in the order of the paths; those that cannot be read have a reason."""
     batches = (paths[start : start + batch] for start in range(0, len(paths), batch))
     for outcomes in in_threads(partial(_describe, backbone=backbone), batches, jobs):
         for path, outputs, reason, note in outcomes:
@@ -214,10 +189,7 @@ def _describe(
 
 
 class _Version(NamedTuple):
-    """Rows of features in a numbered folder.
-
-    It is finished when all rows are done. While a run extends a folder, the finished version stays.
-    """
+    """Rows of features in a numbered folder; finished when all are done, and kept while a run extends it."""
 
     folder: Path
     content: dict[str, Any]  # backbone; images, as [path, bytes, time of change]; problems, as [path, reason]
@@ -256,10 +228,8 @@ def _begin(
     content = json.loads(text)
     for version in versions:
         if version.mask.any() and version.content["backbone"]["fingerprint"] != backbone.fingerprint:
-            raise ValueError(
-                f"output: {str(folder)!r} was made with the backbone {version.content['backbone']['name']!r}; "
-                f"{backbone.name!r} has other weights or preprocessing. Pass another folder, or delete this one."
-            )
+            other = f"{version.content['backbone']['name']!r}, whose weights or preprocessing are others"
+            raise ValueError(f"output: {str(folder)!r} was made with {other}. Pass another folder.")
         if version.content == content:
             return version
     draft = folder / ".draft"
@@ -289,7 +259,6 @@ def _begin(
 def _describe_rows(
     version: _Version, backbone: Backbone, batch: int, jobs: int | None, progress: Progress | None
 ) -> dict[int, Problem]:
-    """Compute and store the rows that are not done; returns the images that cannot be read."""
     rows = {version.content["images"][row][0]: row for row in np.flatnonzero(~version.mask).tolist()}
     before, total = len(version.mask) - len(rows), len(version.mask)
     report = progress or (lambda done, total: None)
@@ -313,7 +282,6 @@ def _describe_rows(
 
 
 def _save(version: _Version, described: dict[int, Described]) -> None:
-    """Write rows, then mark them as done."""
     rows = list(described)
     for name, values in zip(_ARRAYS, zip(*described.values(), strict=True), strict=True):
         if values[0] is not None:
@@ -350,10 +318,8 @@ def open_features(path: str | Path) -> FeatureSet:
     except _DAMAGE as error:
         # Replaces NumPy's advice to load pickled objects, which can run code.
         reason = "it contains pickled objects, or is not a NumPy file" if "pickle" in str(error) else str(error)
-        raise ValueError(
-            f"path: {str(path)!r} cannot be read as features ({reason}). Pass a folder that unseen features made, "
-            f"or a .npz, .npy or .csv file."
-        ) from error
+        advice = "Pass a folder that unseen features made, or a .npz, .npy or .csv file"
+        raise ValueError(f"path: {str(path)!r} cannot be read as features ({reason}). {advice}.") from error
 
 
 def _open_folder(folder: Path) -> FeatureSet:

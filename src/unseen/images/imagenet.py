@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from unseen.ensembles.backbone_knowledge import BackboneKnowledge
     from unseen.images.backbones import Backbone
 
-__all__ = ["Kinds", "are_kinds", "backbone_knowledge", "class_kinds", "class_names", "imagenet_knowledge"]
-
 DATA = Path(__file__).with_name("data")
 
 
@@ -28,20 +26,12 @@ class Kinds(NamedTuple):
 
 
 def class_names() -> tuple[str, ...]:
-    """One name per class, all different even when case is ignored.
-
-    It is the first lemma of the class's WordNet synset, except for four classes that share theirs with another:
-    "crane bird", "construction crane", "Cardigan Welsh corgi" and "tank suit".
-    """
+    """One name per class, all different even when case is ignored."""
     return tuple(row["names"].split("; ")[0] for row in _table("imagenet1k.csv"))
 
 
 def class_kinds() -> Kinds:
-    """Names of the kinds that classes belong to, besides `class_names`: a tabby is a cat, a feline, an animal.
-
-    They are the lemmas of the classes' synsets and of all synsets above these in WordNet's is-a hierarchy. A class
-    has a name if one of these synsets has it, whatever its sense. All differ even when case is ignored.
-    """
+    """Names of the kinds that classes belong to, besides `class_names`: a tabby is a cat, a feline, an animal."""
     import scipy.sparse as sp
 
     above = {row["wnid"]: row["hypernyms"].split() for row in _table("imagenet1k_kinds.csv")}
@@ -80,16 +70,9 @@ def _above(name: str) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def backbone_knowledge(backbone: Backbone, vectors: Any = "use", **parameters: Any) -> BackboneKnowledge:
-    """`BackboneKnowledge` of the classes of a backbone, not fitted yet.
+    """`BackboneKnowledge` of the classes of a backbone, and of their kinds if they are ImageNet's; not fitted yet.
 
-    Parameters
-    ----------
-    backbone : Backbone
-        With named classes; if they are those of ImageNet, their kinds are used too.
-    vectors : str, WordVectors or TextEncoder, default="use"
-        Source of the text vectors, as in `LabelSpace`; use the same one for the labels.
-    **parameters
-        Of `BackboneKnowledge`, such as ``sharpness`` and ``temperature``.
+    ``vectors`` is the source of the text vectors, as in `LabelSpace`; use the same one for the labels.
     """
     from unseen.ensembles.backbone_knowledge import BackboneKnowledge
     from unseen.labels.space import LabelSpace

@@ -72,22 +72,12 @@ def shorter_side(how: Preprocessing) -> int:
 
 
 def prepare(image: Image, how: Preprocessing) -> NDArray[np.float32]:
-    """Image as one row of a backbone's batch, of shape (3, size, size).
-
-    Parameters
-    ----------
-    image : PIL.Image.Image
-        An image of mode RGB, as returned by `unseen.images.reading.read_image`.
-    how : Preprocessing
-        Usually ``backbone.preprocessing``.
-    """
+    """RGB image, as returned by `read_image`, as one row of a backbone's batch, of shape (3, size, size)."""
     from PIL.Image import Resampling
 
     if image.mode != "RGB" or 0 in image.size:
-        raise ValueError(
-            f"image: its mode is {image.mode!r} and its size {image.width} x {image.height}. Pass an RGB image "
-            f'with at least one pixel: open its file with read_image, or call image.convert("RGB").'
-        )
+        found = f"its mode is {image.mode!r} and its size {image.width} x {image.height}"
+        raise ValueError(f"image: {found}. Pass an RGB image, as read_image opens it.")
     square = _square(image, how, Resampling[how.interpolation.upper()])
     scale = np.array([how.value_range / 255.0 / s for s in how.std], dtype=np.float32)
     shift = np.array([m / s for m, s in zip(how.mean, how.std, strict=True)], dtype=np.float32)

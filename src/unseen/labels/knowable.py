@@ -1,16 +1,7 @@
 """Words that a tagger cannot know: negations, colours, numbers, actions, people's names, unread languages, ideas.
 
 A text encoder has a vector for every text, and a tagger a score for every vector: "no bus" scores as "bus", and a
-Finnish word as whatever it is spelled like. `doubts` finds such words before they are scored:
-
-- Negations by the words and syllables that negate in the 16 languages of the multilingual Universal Sentence
-  Encoder. Where a syllable is ambiguous, the rest must be close to a known thing: "köpeksiz" (without a dog) is a
-  negation, "telsiz" (a radio) is not.
-- Scripts that the encoder does not read: those in which it does not put words next to their translations.
-- The other kinds by linear discriminant analysis of the word's vector, between known names and probes: words and
-  phrases of each kind (``data/probes.csv``) in the same vector space. As the encoder puts translations together,
-  English probes serve its other languages.
-- Without an encoder: words that are farther from all known names than these are from each other.
+Finnish word as whatever it is spelled like. `doubts` finds such words before they are scored, see docs/labels.md.
 """
 
 from __future__ import annotations
@@ -32,8 +23,6 @@ from unseen.labels.encoders import TextEncoder
 from unseen.labels.names import as_phrase, everyday_labels, label_key
 from unseen.labels.vectors import is_encoder, look_up
 from unseen.validation import Matrix, check_labels
-
-__all__ = ["KINDS", "Doubt", "doubts"]
 
 KINDS = {
     "negation": "{!r} is a negation, which its vector hardly expresses: it is not scored.",
@@ -83,19 +72,12 @@ def doubts(labels: Any, known: Any, source: Source | None = None) -> dict[str, D
 
     Parameters
     ----------
-    labels : LabelSpace or mapping of str to vector
-        The labels to be scored.
-    known : LabelSpace or mapping of str to vector
-        What the tagger has evidence for: annotated labels and the classes of a backbone. They are never in doubt,
-        nor are everyday words.
+    labels, known : LabelSpace or mapping of str to vector
+        The labels to be scored; and what the tagger has evidence for, annotated labels and the classes of a
+        backbone. The latter are never in doubt, nor are everyday words.
     source : str, path or TextEncoder, optional
         Where all these vectors come from; see `unseen.labels.vectors.look_up`. Probes are encoded once, and then
         read from the cache. Without a text encoder, only negations and words far from all known names are found.
-
-    Returns
-    -------
-    dict of str to Doubt
-        The labels in doubt, in the order given. A negation should not be scored at all.
     """
     names, vectors = check_labels(labels, "labels")
     known_names, known_vectors = check_labels(known, "known")
@@ -245,5 +227,4 @@ def _vectors(texts: Sequence[str], source: Source) -> Matrix:
 
 
 def _unit(vectors: Matrix) -> Matrix:
-    scaled: Matrix = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    return scaled
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))

@@ -1,17 +1,9 @@
 """Names of labels: when two are the same label, and which words of a table of vectors represent one.
 
-A name is looked up in a table by the first of these rules that succeeds:
-
-1. ``exact``: the table has the name as written; "hair drier" also as "hair_drier".
-2. ``data set``: a name that a data set glues together ("diningtable") is read as the phrase it stands for, and
-   then as below.
-3. ``case``: in lower case, capitalised, or in capitals.
-4. ``joined``: a name of several words is one word of the table, joined by underscores, hyphens or nothing: the
-   most common of these forms, if it is among the first 150,000 words. Rarer ones have poor vectors.
-5. ``spelling``: the British form of an American word, or the reverse.
-6. ``number``: the singular of a regular plural, or the reverse.
-7. ``words``: a name of several words is the mean of their vectors, each found by the rules for single words. Small
-   words ("of", "the") are left out unless there are no others.
+A name is looked up in a table by the first of these rules that succeeds: as written (``exact``); as the phrase
+that a data set glued together (``data set``); in another ``case``; as one word, ``joined`` by underscores, hyphens
+or nothing, if it is common; in British or American ``spelling``; in the singular or plural (``number``); as the
+mean of its ``words``, without small ones ("of", "the").
 """
 
 from __future__ import annotations
@@ -26,8 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = ["VOC_WORDS", "Resolution", "Vocabulary", "as_phrase", "everyday_labels", "label_key", "merge_names"]
 
 # Data set names that are not words, with their meaning.
 _GLUED = """
@@ -64,8 +54,7 @@ _SPELLINGS = dict(_PAIRS) | {american: british for british, american in _PAIRS}
 class Resolution(NamedTuple):
     """How a name was looked up: words whose mean is its vector, or the phrase given to a text encoder.
 
-    The rule is one of the module's description, ``"phrase"`` for a text encoder, or ``"mean"`` if some words of
-    the name are unknown.
+    The rule is one of the module's, "phrase" for a text encoder, or "mean" if some words are unknown.
     """
 
     name: str
@@ -77,8 +66,8 @@ class Resolution(NamedTuple):
 def as_phrase(name: str) -> str:
     """A name as a person would write it, for a text encoder.
 
-    Glued names of data sets are taken apart, underscores become spaces, and words of more than three capitals are
-    lower-cased, as encoders hardly know them. Others stay: "Hund" is better German than "hund".
+    Words of more than three capitals are lower-cased, as encoders hardly know them. Others stay: "Hund" is better
+    German than "hund".
     """
     words = unicodedata.normalize("NFC", name).replace("_", " ").split()
     text = " ".join(word.lower() if len(word) > 3 and word.isupper() else word for word in words)
@@ -92,14 +81,7 @@ def label_key(name: str) -> str:
 
 
 def merge_names(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Keep the first of the names that mean the same label, by `label_key`.
-
-    Returns
-    -------
-    names : tuple of str
-        One name per label, in the given order.
-    notes : tuple of str
-        One sentence per name that was merged with another.
+    """Keep the first of the names that mean the same label, by `label_key`; and a sentence on each of the others.
 
     Examples
     --------
@@ -141,12 +123,10 @@ class Vocabulary(NamedTuple):
         @everyday
         !weapon
 
-    A line is a tag; after ``>`` follows a more special one, after ``:`` words that mean the same, and after ``!``
-    words for what is not meant. ``@everyday`` stands for `everyday_labels`, a line that begins with ``!`` removes
-    a word from the whole vocabulary, and ``#`` begins a comment.
-
-    A tag has the largest probability of its words, times 1 - p of each exclusion; a tag above others that has a
-    line of its own at least theirs.
+    After ``>`` follows a more special tag, after ``:`` words that mean the same, and after ``!`` words for what is
+    not meant. ``@everyday`` stands for `everyday_labels`, a line that begins with ``!`` removes a word from the
+    whole vocabulary, and ``#`` begins a comment. A tag has the largest probability of its words, times 1 - p of
+    each exclusion; a tag above others that has a line of its own at least theirs.
     """
 
     tags: tuple[VocabularyTag, ...]

@@ -8,20 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unseen.labels.cooccurrence import count_tag_sets, read_hit_counts
-from unseen.labels.flickr import flickr_hit_counts
+from unseen.labels.cooccurrence import count_tag_sets, flickr_hit_counts, read_hit_counts
 from unseen.labels.wordnet import path_lengths
 from unseen.validation import Matrix, check_names, listed
-
-__all__ = ["PRESETS", "Relations", "from_hit_counts", "from_path_lengths", "relate"]
-
-# The variants of TAEP, by the kind of relations they use.
-PRESETS: Final[dict[str, str | None]] = {"TAEP": None, "TAEP-H": "hierarchy", "TAEP-C": "hit counts"}
 
 
 class Relations(NamedTuple):
@@ -40,17 +34,12 @@ def relate(
     Parameters
     ----------
     names : sequence of str
-        The labels.
     sources : str, Path or a sequence of them
         "wordnet" (``1 / (path + 1)``), a CSV matrix of hit counts, a text file of tag sets (one photo's tags per
         line), or "flickr" for live counts with the key of FLICKR_API_KEY (all ``HC(i, j) / (HC(i) + HC(j))``). A
         weight may follow: "wordnet=2". Hit counts give entries of at most 1/2, paths of at most 1.
     senses : mapping of str to str, optional
         WordNet senses of some labels: see `unseen.labels.wordnet.path_lengths`.
-
-    Returns
-    -------
-    Relations
 
     Examples
     --------
@@ -72,8 +61,7 @@ def relate(
 def from_path_lengths(paths: ArrayLike) -> Matrix:
     """Relations from the shortest paths of an is-a hierarchy: ``R[i, j] = 1 / (paths[i, j] + 1)``.
 
-    `paths` are numbers of edges, ``inf`` where no path joins two labels; symmetric, with a zero diagonal. ``R`` is
-    1 on the diagonal and between synonyms, 0 where there is no path.
+    `paths` are numbers of edges, ``inf`` where no path joins two labels; symmetric, with a zero diagonal.
     """
     lengths = _symmetric(paths, "paths")
     _refuse(np.isnan(lengths) | (lengths < 0), paths, "paths", "a path is a number >= 0, or inf if there is none")
@@ -85,8 +73,7 @@ def from_hit_counts(counts: ArrayLike) -> Matrix:
     """Relations from co-occurrences: ``R[i, j] = HC(i, j) / (HC(i) + HC(j))``.
 
     `counts` hold ``HC(i, j)``, the number of records that carry both labels, and ``HC(i)`` on the diagonal. ``R``
-    is in [0, 1/2]; a label with no hits has a row and a column of zeros. This is half the Dice coefficient: the
-    formula is as the TAEP paper prints it, without the factor 2, and the normalised Laplacian is the same.
+    is in [0, 1/2], half the Dice coefficient, as the TAEP paper prints it.
     """
     hits = _symmetric(counts, "counts")
     _refuse(~np.isfinite(hits) | (hits < 0), counts, "counts", "a count is a finite number >= 0")
@@ -108,7 +95,6 @@ def _split_weight(source: str) -> tuple[str, float]:
 
 
 def _from_source(names: tuple[str, ...], source: str, senses: Mapping[str, str] | None) -> tuple[Matrix, str]:
-    """Relation matrix of one source, and a description of the source."""
     path = Path(source)
     if source.lower() == "wordnet":
         paths = path_lengths(names, senses)
@@ -118,16 +104,14 @@ def _from_source(names: tuple[str, ...], source: str, senses: Mapping[str, str] 
     elif path.is_file():
         counts = read_hit_counts(path, names) if path.suffix.lower() == ".csv" else count_tag_sets(path, names)
     else:
-        raise ValueError(
-            f"sources: {source!r} is neither 'wordnet', 'flickr' nor a file of hit counts or tag sets."
-        )
+        raise ValueError(f"sources: {source!r} is neither wordnet, flickr nor a file of hit counts or tag sets.")
     never = [name for name, count in zip(names, np.diag(counts), strict=True) if count == 0]
     if len(never) == len(names):
         raise ValueError(f"sources: no label occurs in {source!r}. Pass a file of tags, one photo per line.")
     try:
         matrix = from_hit_counts(counts)
     except ValueError as error:
-        raise ValueError(f"sources: {source!r}: {error} See unseen.labels.cooccurrence.repair_counts.") from None
+        raise ValueError(f"sources: {source!r}: {error} Correct them.") from None
     return matrix, f"{source} (no hits: {listed(never)})" if never else source
 
 
@@ -142,7 +126,6 @@ def _symmetric(matrix: Any, name: str) -> Matrix:
 
 
 def _refuse(bad: NDArray[np.bool_], matrix: Any, name: str, rule: str) -> None:
-    """Raise a ValueError that shows the first entries marked as bad, if there are any."""
     pairs, values = np.argwhere(bad), np.asarray(matrix)
     if len(pairs):
         labels = list(getattr(matrix, "columns", range(len(values))))

@@ -14,8 +14,6 @@ from unseen.labels.names import Resolution
 from unseen.labels.vectors import look_up
 from unseen.validation import Matrix, check_names, check_vectors, find_names, listed, which_vectors
 
-__all__ = ["LabelSpace"]
-
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class LabelSpace:
@@ -27,9 +25,7 @@ class LabelSpace:
         Unique, non-empty names; kept as a tuple.
     vectors : array-like of shape (n_labels, n_dims), str, path or TextEncoder, default="use"
         One finite vector per name, in the same order; copied to a read-only float64 array. Or a source to look the
-        names up in: ``"use"`` for phrases in 16 languages, ``"minilm"`` for phrases in English, ``"glove"`` for
-        words, ``"use:a picture of a {}"`` with a prompt, a file of word vectors, ...; see
-        `unseen.labels.vectors.look_up`.
+        names up in, such as ``"use"`` or ``"glove"``; see `unseen.labels.vectors.look_up`.
     missing : {"error", "mean", "skip"}, default="error"
         What to do with names that are not in a table of words; see `unseen.labels.vectors.look_up`.
 
@@ -83,7 +79,16 @@ class LabelSpace:
         return name in self._rows
 
     def __add__(self, other: LabelSpace) -> LabelSpace:
-        return self.concat(other) if isinstance(other, LabelSpace) else NotImplemented
+        """Labels of this space followed by those of another."""
+        if not isinstance(other, LabelSpace):
+            return NotImplemented
+        given, own = other.vectors.shape[1], self.vectors.shape[1]
+        if given != own:
+            raise ValueError(f"other: vectors of {given} dimensions were given, these have {own}.")
+        names, vectors = self.names + other.names, np.vstack([self.vectors, other.vectors])
+        if self.source is None or self.source != other.source:
+            return LabelSpace(names, vectors)
+        return _restore(names, vectors, self.source, self.resolved + other.resolved)
 
     def __repr__(self) -> str:
         return f"LabelSpace({len(self)} labels of {self.vectors.shape[1]} dimensions: {listed(self.names)})"
@@ -103,38 +108,9 @@ class LabelSpace:
         resolved = tuple(self.resolved[row] for row in rows) if self.resolved else ()
         return _restore(chosen, self.vectors[rows], self.source, resolved)
 
-    def concat(self, *others: LabelSpace) -> LabelSpace:
-        """Labels of this space followed by the other labels of others; ``a + b`` is ``a.concat(b)``."""
-        spaces = (self, *others)
-        for other in others:
-            self._check_dimensions(other.vectors, "others")
-        names = [name for space in spaces for name in space.names]
-        vectors = np.vstack([space.vectors for space in spaces])
-        if self.source is None or {space.source for space in spaces} != {self.source}:
-            return LabelSpace(names, vectors)
-        return _restore(names, vectors, self.source, sum((space.resolved for space in spaces), ()))
-
-    def beside(self, *others: LabelSpace) -> LabelSpace:
-        """The same labels with the vectors of several sources, concatenated.
-
-        Each source counts by the length of its vectors: with ``a.centered().normalized()`` for every source the
-        cosine of two labels is the mean of their cosines in the sources. The order is taken from this space.
-        """
-        for other in others:
-            if odd := sorted(set(self.names) ^ set(other.names)):
-                raise ValueError(f"others: {listed(odd)} in one space only. Pass spaces of the same labels.")
-        vectors = [self.vectors, *(other.select(self.names).vectors for other in others)]
-        return LabelSpace(self.names, np.hstack(vectors))
-
-    def centered(self, on: ArrayLike | None = None) -> LabelSpace:
-        """Space with a mean subtracted from its vectors: the mean of `on`, say ``seen.vectors``, or their own.
-
-        Word vectors share a large common part, which makes all labels look similar. The choice of mean
-        affects results strongly.
-        """
-        reference = self.vectors if on is None else check_vectors(on, "on")
-        self._check_dimensions(reference, "on")
-        return _restore(self.names, self.vectors - reference.mean(axis=0), self.source, self.resolved)
+    def centered(self) -> LabelSpace:
+        """Space with the mean of its vectors subtracted: word vectors share a large common part."""
+        return _restore(self.names, self.vectors - self.vectors.mean(axis=0), self.source, self.resolved)
 
     def normalized(self) -> LabelSpace:
         """Space whose vectors have unit Euclidean length; a zero vector is an error."""
@@ -142,21 +118,14 @@ class LabelSpace:
         largest = np.abs(self.vectors).max(axis=1, keepdims=True)
         zero = largest[:, 0] == 0
         if zero.any():
-            raise ValueError(
-                f"vectors: {which_vectors(zero, self.names)} is zero and cannot be normalised. "
-                f"Give it a vector or leave the label out."
-            )
+            which = which_vectors(zero, self.names)
+            raise ValueError(f"vectors: {which} is zero and cannot be normalised. Leave the label out.")
         scaled = self.vectors / largest
         unit = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
         return _restore(self.names, unit, self.source, self.resolved)
 
     def _find(self, names: Iterable[str], argument: str) -> list[int]:
         return find_names(names, self._rows, argument, "Pass names of this space (see its `names`).")
-
-    def _check_dimensions(self, vectors: Matrix, argument: str) -> None:
-        given, own = vectors.shape[1], self.vectors.shape[1]
-        if given != own:
-            raise ValueError(f"{argument}: vectors of {given} dimensions were given, these have {own}.")
 
 
 def _restore(

@@ -22,18 +22,10 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from unseen.files import cache_dir, download, locked, write_atomically
-from unseen.labels.encoders import (
-    TextEncoder,
-    encoder_release,
-    file_stamp,
-    import_extra,
-    open_encoder,
-    split_prompt,
-)
+from unseen.hub import import_extra
+from unseen.labels.encoders import TextEncoder, encoder_release, file_stamp, open_encoder, split_prompt
 from unseen.labels.names import Resolution, as_phrase, candidate_words, resolve_name
 from unseen.validation import Matrix, check_choice, find_names, listed
-
-__all__ = ["LabelVectors", "cached_vectors", "look_up", "vector_sources"]
 
 # Official archives of GloVe: file, SHA-256, dimensions.
 GLOVE_URL = "https://nlp.stanford.edu/data/"
@@ -93,14 +85,8 @@ def look_up(
           .csv, also in .gz or .zip; .npz or .safetensors with the arrays ``words`` and ``vectors``. A file in an
           archive of several is written ``"glove.6B.zip:300d"``. It is scanned once for the given names.
     missing : {"error", "mean", "skip"}, default="error"
-        What to do with names that have words missing from a table. ``"error"``: report all of them, with the
-        nearest known words. ``"mean"``: use the words that are known, or, if none is, the mean of the first 10,000
-        words. ``"skip"``: leave the label out, with a warning.
-
-    Returns
-    -------
-    LabelVectors
-        Fewer than `names` under ``missing="skip"``.
+        What to do with names that have words missing from a table: report them; use the words that are known, or,
+        if none is, the mean of the first 10,000 words; or leave the label out, with a warning.
     """
     check_choice(missing, "missing", ("error", "mean", "skip"))
     if is_encoder(source):
@@ -121,10 +107,8 @@ def look_up(
         resolved, vectors = tuple(resolved[i] for i in known), vectors[known]
     elif unknown and missing != "mean":
         common = {word.decode(errors="replace"): i for i, (word, _) in enumerate(islice(read(), _SUGGESTED))}
-        advice = (
-            f'{table!r} lacks words of {names_of_unknown}. Correct the spelling, pass missing="mean" or '
-            f'missing="skip", or use a text encoder, vectors="use", which knows every phrase.'
-        )
+        others = 'missing="mean" or "skip", or a text encoder, vectors="use"'
+        advice = f"{table!r} lacks words of {names_of_unknown}. Correct the spelling, or pass {others}."
         find_names([word for item in unknown for word in item.unknown], common, "names", advice)
     return LabelVectors(resolved, vectors, table)
 
@@ -153,12 +137,17 @@ def _read_texts(path: Path) -> dict[str, NDArray[np.float32]]:
 
 
 def _read_arrays(path: Path, *names: str) -> list[NDArray[Any]]:
-    """Arrays of equal length from a file of the cache; empty ones if it is absent or damaged."""
-    with suppress(OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error):
+    """Texts and vectors from a file of the cache; empty arrays if it is absent or, with a warning, damaged."""
+    try:
         with np.load(path, allow_pickle=False) as file:
-            arrays = [file[name] for name in names]
-        if len({len(array) for array in arrays}) == 1:
+            texts, vectors = arrays = [file[name] for name in names]
+        if texts.dtype.kind == "U" and vectors.shape[0] == len(texts) and np.isfinite(vectors).all():
             return arrays
+        raise ValueError("its arrays do not belong together")
+    except OSError:  # not there, or not for this user
+        pass
+    except Exception as error:  # a damaged file can make NumPy raise almost anything
+        warnings.warn(f"cache: {str(path)!r} is damaged and made again ({error!r}).", stacklevel=2)
     return [np.empty(0) for _ in names]
 
 
@@ -231,12 +220,8 @@ def _open_table(source: str) -> tuple[str, Callable[[], Rows]]:
 
 
 def _read_package(data: Path) -> Rows:
-    words = (
-        import_extra("pyarrow.parquet", "glove")
-        .read_table(data / "glove_6B_index.parquet", columns=["index"])
-        .column(0)
-        .to_pylist()
-    )
+    index = import_extra("pyarrow.parquet", "glove").read_table(data / "glove_6B_index.parquet", columns=["index"])
+    words = index.column(0).to_pylist()
     vectors = np.load(data / "glove_6B_50d_emb.npy", mmap_mode="r", allow_pickle=False)
     return zip(map(str.encode, words), vectors, strict=True)
 

@@ -22,10 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unseen.labels.encoders import import_extra
+from unseen.hub import import_extra
 from unseen.validation import Matrix, check_names, find_names, listed
-
-__all__ = ["PathLengths", "curated_sense", "curated_senses", "open_wordnet", "pairwise_lengths", "path_lengths"]
 
 # Bonus of a sense per doubling of the kinds listed below it, and penalty per sense before it. Chosen on
 # COCO-80, where 6 of 79 senses then differ from those curated by hand (13 do if the first sense is taken).
@@ -52,23 +50,15 @@ def path_lengths(
     + 0.06 log2(1 + kinds listed directly below s) - 0.05 (senses before s)``,
 
     where all labels start at their first sense and each takes its best one in turn, in alphabetical order, until
-    none changes. The second term is needed because the taxonomy alone cannot tell that a plant beside sofas and
-    chairs is not a factory: a factory is nearer to them. Senses that are single individuals (Crane, the writer)
-    count only if there is no other.
+    none changes. Senses that are single individuals (Crane, the writer) count only if there is no other.
 
     Parameters
     ----------
     labels : iterable of str
-        Names of labels.
     senses : mapping of label to sense, optional
         Senses of some labels, such as ``{"plant": "plant.n.02"}``.
     wordnet : optional
-        The WordNet to use, see `open_wordnet`. By default, labels that are all of VOC-20 or COCO-80 are looked up
-        in a table that ships with this package: nothing needs to be installed.
-
-    Returns
-    -------
-    PathLengths
+        The WordNet to use, see `open_wordnet`; none is needed for labels that are all of VOC-20 or COCO-80.
 
     Examples
     --------
@@ -103,9 +93,8 @@ def path_lengths(
 def open_wordnet(source: Any = None) -> Any:
     """Open WordNet with NLTK's reader.
 
-    `source` is a folder with `index.noun` and `data.noun` (WordNet's own dict folder, whose nouns are
-    read), or a reader, returned unchanged. By default it is ``$WNSEARCHDIR``, or else NLTK's corpus or
-    Debian's folder.
+    `source` is WordNet's dict folder, or a reader, returned unchanged. By default it is ``$WNSEARCHDIR``, or else
+    NLTK's corpus or Debian's folder.
     """
     if source is not None and not isinstance(source, str | os.PathLike):
         return source

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -19,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 from unseen import model_file
 from unseen.base import MAYBE, SURE, Tag, ZeroShotTagger, best_tags
 from unseen.explanation import Explanation, settle
-from unseen.hub import PAIRS, find_pair
+from unseen.hub import PAIRS, find_pair, is_hub_id
 from unseen.images.backbones import Backbone, open_backbone
 from unseen.images.features import describe_each, open_features
 from unseen.images.imagenet import are_kinds
@@ -192,8 +193,12 @@ class PhotoTagger:
         return f"<PhotoTagger: {n_seen} annotated labels, {self.backbone.name}, vectors {self.vectors!r}>"
 
     @classmethod
-    def load(cls, path: str | Path | None = None) -> PhotoTagger:
-        """Read a model written by `save` or ``unseen fit``; by default the packaged one."""
+    def load(cls, path: str | Path | None = None, backbone: Backbone | str | None = None) -> PhotoTagger:
+        """Read a model written by `save` or ``unseen fit``; by default the packaged one.
+
+        A model that another user or machine has written cannot choose which local files are opened: if its
+        backbone is a file, name it as ``backbone``; its training images and tables of vectors are left alone.
+        """
         if path is None:
             with as_file(files("unseen.photos").joinpath("data/model.safetensors")) as packaged:
                 return cls.load(packaged)
@@ -202,16 +207,20 @@ class PhotoTagger:
         if not isinstance(notes, dict):
             raise ValueError(f"path: {str(path)!r} does not tag photos. Pass a model from unseen fit.")
         try:
-            backbone, fingerprint = open_backbone(notes["backbone"], n_threads=1), notes["fingerprint"]
+            if not model_file.is_own(path):
+                notes = _without_files(notes, backbone, path)
+            opened = open_backbone(notes["backbone"], n_threads=1) if backbone is None else backbone
+            network = open_backbone(opened, n_threads=1) if isinstance(opened, str) else opened
+            fingerprint = notes["fingerprint"]
             where = {name: notes[name] for name in ("training", "training_rows")}
-            model = cls(tagger, backbone, notes["vectors"], **where)
+            model = cls(tagger, network, notes["vectors"], **where)
         except (LookupError, TypeError) as error:
             raise ValueError(
                 f"path: {str(path)!r} is from another version of unseen, or damaged ({error!r}). Fit it again."
             ) from error
-        if backbone.fingerprint != fingerprint:
+        if network.fingerprint != fingerprint:
             raise ValueError(
-                f"path: {str(path)!r} was fitted on features of a {backbone.name!r} with other weights or "
+                f"path: {str(path)!r} was fitted on features of a {network.name!r} with other weights or "
                 f"preprocessing. Fit it again on features of this one."
             )
         return model
@@ -396,6 +405,21 @@ class PhotoTagger:
         if now.shape != fitted.shape or np.linalg.norm(now - fitted) > 1e-3 * np.linalg.norm(fitted):
             raise ValueError(f"model: {self.vectors!r} gives different vectors than at fit time. Fit it again.")
         return dict(zip(space.names[len(probed) :], space.vectors[len(probed) :], strict=True))
+
+
+def _without_files(notes: dict[str, Any], backbone: Any, path: str | Path) -> dict[str, Any]:
+    """Notes of a model of others, without the names of local files."""
+    names = {"backbone": notes["backbone"], "vectors": split_prompt(str(notes["vectors"]))[0]}
+    for what, name in names.items():
+        is_there = Path(name).expanduser().exists() or name.endswith(".onnx")
+        is_file = is_there or (os.sep in name and not is_hub_id(name))
+        if is_file and not (what == "backbone" and backbone is not None):
+            found = (
+                f"{str(path)!r} was not saved by you on this machine, and names the file {name!r} as its {what}"
+            )
+            advice = "Pass the backbone yourself" if what == "backbone" else "Fit a model of your own"
+            raise ValueError(f"path: {found}. {advice}.")
+    return notes | {"training": None, "training_rows": None}
 
 
 def names_a_kind(one: str, other: str) -> bool:

@@ -57,8 +57,7 @@ class LabelKernel:
     @cached_property
     def K(self) -> Matrix:  # noqa: N802
         """The kernel itself."""
-        K: Matrix = self.A @ self.A.T
-        return K
+        return np.asarray(self.A @ self.A.T)
 
     def __reduce__(self) -> tuple[type[LabelKernel], tuple[Matrix]]:
         return LabelKernel, (self.A,)
@@ -131,8 +130,7 @@ class SparseDuals:
         self.index, self.value = np.pad(self.index, more), np.pad(self.value, more)
 
     def _filled(self) -> NDArray[np.bool_]:
-        filled: NDArray[np.bool_] = np.arange(self.index.shape[1]) < self.count[:, None]
-        return filled
+        return np.asarray(np.arange(self.index.shape[1]) < self.count[:, None])
 
     def total(self) -> float:
         """Sum of the absolute values, ``<Psi, T>``."""
@@ -230,19 +228,12 @@ class LocalDual(DualProblem):
 
 
 def solve_dual(
-    images: TrainingImages,
-    kernel: LabelKernel,
-    beta: float,
-    duals: SparseDuals,
-    rng: np.random.Generator,
-    *,
-    tol: float = 1e-3,
-    max_epochs: int = MAX_EPOCHS,
-) -> DualSolution:
+    images: TrainingImages, kernel: LabelKernel, beta: float, duals: SparseDuals, rng: np.random.Generator, *,
+    tol: float = 1e-3, max_epochs: int = MAX_EPOCHS,
+) -> DualSolution:  # fmt: skip
     """Maximise the dual for one label kernel by block-coordinate ascent, from the given duals (in place).
 
     Stops when the true duality gap is at most ``tol * max(primal, least_scale)``, or after ``max_epochs`` passes.
-    Each pass visits the images in a fresh random order.
     """
     problems = images.row_problems(kernel, beta)
     ascent = Ascent(images.rows, problems, duals)
@@ -273,8 +264,7 @@ def solve_dual(
 def finish(images: TrainingImages, problems: RowProblems, duals: SparseDuals, tol: float) -> int:
     """Solve for the duals that matter by a second-order method; return how often the images were read.
 
-    The working set begins with the non-zero duals, and grows by what the solution for it violates. Ends when the
-    gap is at most ``tol``, when the set would exceed `MAX_FREE`, or when the dual no longer rises.
+    The working set begins with the non-zero duals, and grows by what the solution for it violates.
     """
     T, A, i = images.T, problems.A, np.arange(len(images.T))
     chosen = np.zeros(T.shape, dtype=np.bool_)
@@ -311,10 +301,9 @@ def finish(images: TrainingImages, problems: RowProblems, duals: SparseDuals, to
 
 
 def kernel_factor(K: Matrix) -> Matrix:
-    """Thinnest ``A`` with ``A A' = K``: a sweep costs in proportion to its width.
+    """Thinnest ``A`` with ``A A' = K``, a Cholesky factor with pivots: a sweep costs in proportion to its width.
 
-    A Cholesky factor with pivots, which stops at the rank of K: with thousands of labels that is far below their
-    number. K is scaled to a diagonal of ones first, so that a label with a long vector does not hide the others.
+    K is scaled to a diagonal of ones first, so that a label with a long vector does not hide the others.
     """
     lengths = np.sqrt(np.maximum(K.diagonal(), np.finfo(float).tiny))
     factor, order, rank, _ = scipy.linalg.lapack.dpstrf(K / np.outer(lengths, lengths), lower=1, tol=1e-12)
@@ -355,10 +344,8 @@ def loss(rows: Rows, problems: RowProblems, V: Floats) -> float:
 class Ascent:
     """Passes of block-coordinate ascent on the duals, and on the corresponding ``V = X' Psi A / beta``.
 
-    Each of several threads ascends over its own block of rows, then all changes of V are added. What the
-    threads gain together is what each gains alone less ``beta <change of V, change of V>``: little while the
-    blocks are a small part of the images. Where more than half is lost, the next passes are left to one thread. So
-    the outcome depends on the seed and the number of threads, not on their speed.
+    Each of several threads ascends over its own block of rows, then all changes of V are added. Where more than
+    half of what they gain alone is lost together, the next passes are left to one thread.
     """
 
     def __init__(self, rows: Rows, problems: RowProblems, duals: SparseDuals) -> None:

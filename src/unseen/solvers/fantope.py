@@ -31,8 +31,7 @@ def project(S: Matrix, rank: int, null: int) -> Matrix:
     nearest = min(max(trace, float(rank - null)), float(rank))
     if trace != nearest:
         eigenvalues = eigenvalues - _shift_to_trace(eigenvalues, nearest)
-    P: Matrix = (vectors * np.clip(eigenvalues, 0.0, 1.0)) @ vectors.T
-    return P
+    return np.asarray((vectors * np.clip(eigenvalues, 0.0, 1.0)) @ vectors.T)
 
 
 def _shift_to_trace(eigenvalues: Matrix, trace: float) -> float:
@@ -49,8 +48,7 @@ def _shift_to_trace(eigenvalues: Matrix, trace: float) -> float:
 def top_eigenvectors(S: Matrix, rank: int, null: int) -> Matrix:
     """Return the maximiser of ``tr(U'SU)``: the top-r eigenvectors of S that lie in the span, as columns.
 
-    A null direction counts as an eigenvalue of zero, so eigenvectors of negative eigenvalues enter only when
-    no null direction is left to hold the trace.
+    Null directions count as eigenvalues of zero: negative ones enter only when no null direction is left.
     """
     eigenvalues, vectors = np.linalg.eigh(0.5 * (S + S.T))
     eigenvalues, vectors = eigenvalues[::-1], vectors[:, ::-1]

@@ -72,7 +72,6 @@ def _without_small(u: Matrix, y: Matrix, e: Matrix, xi: Matrix, side: NDArray[np
 
 
 def _gap(u: Matrix, H: Matrix, side: NDArray[np.intp], caps: Matrix) -> float:
-    """Duality gap of feasible duals."""
     margins, losses = H @ u, np.zeros(len(caps))
     np.maximum.at(losses, side, 1.0 - margins)
     return float(u @ margins - u.sum() + caps @ losses)

@@ -141,19 +141,13 @@ class _Oracle:
 
 
 def solve_convex(
-    problem: ProjectionProblem,
-    duals: DualProblem,
-    *,
-    tol: float,
-    max_iter: int,
-    progress: Progress | None = None,
-    start: Start | None = None,
-) -> ProjectionFit:
+    problem: ProjectionProblem, duals: DualProblem, *, tol: float, max_iter: int,
+    progress: Progress | None = None, start: Start | None = None,
+) -> ProjectionFit:  # fmt: skip
     """Minimise g over the Fantope to a certified relative gap of ``tol``: a proximal bundle method.
 
     The model of g is the highest of the planes met so far. A trial that achieves a fair share of the decrease
-    that the model predicted becomes the new centre; one that does not still sharpens the model. The objective of
-    the centre never rises; with the Psi of inexact inner solves every plane is still a true one.
+    that the model predicted becomes the new centre, whose objective never rises.
     """
     oracle = _Oracle(problem, duals)
     centre, inner_tol = oracle.begin(start), LOOSEST_INNER_TOL
@@ -198,21 +192,14 @@ def solve_convex(
 
 
 def solve_alternating(
-    problem: ProjectionProblem,
-    duals: DualProblem,
-    *,
-    tol: float,
-    max_iter: int,
-    max_epochs: int = MAX_EPOCHS,
-    progress: Progress | None = None,
-    start: Start | None = None,
-) -> ProjectionFit:
+    problem: ProjectionProblem, duals: DualProblem, *, tol: float, max_iter: int, max_epochs: int = MAX_EPOCHS,
+    progress: Progress | None = None, start: Start | None = None,
+) -> ProjectionFit:  # fmt: skip
     """Run the paper's algorithm: solve for Psi, set U to the top-r eigenvectors of S(Psi), and repeat.
 
-    U and Psi start at zero, or continue from the Psi of an earlier run. The text can be read in two ways: Psi is
-    solved for to the end, or gets one sweep per update of U (``max_epochs=1``). Step two is the Frank-Wolfe oracle
-    of g taken with step one, so below full rank the objective cycles instead of falling; ``trace`` shows it. Stops
-    when the objective is certified to ``tol`` or after ``max_iter`` iterations, at the last iterate, as printed.
+    U and Psi start at zero, or continue from the Psi of an earlier run. Psi is solved for to the end, or gets one
+    sweep per update of U (``max_epochs=1``). Below full rank the objective cycles instead of falling. Stops when
+    it is certified to ``tol`` or after ``max_iter`` iterations, at the last iterate, as printed.
     """
     oracle = _Oracle(problem, duals, max_epochs)
     P = np.zeros_like(problem.B)
@@ -235,10 +222,7 @@ def solve_alternating(
 
 
 def round_to_rank(problem: ProjectionProblem, fit: ProjectionFit, *, tol: float) -> ProjectionFit:
-    """Replace P by the projector on its top-r eigenvectors and solve for Psi once more.
-
-    The result is feasible for the paper's own problem, and the lower bound of the convex one holds for it.
-    """
+    """Replace P by the projector on its top-r eigenvectors, a point of the paper's problem; solve for Psi."""
     U = fantope.top_eigenvectors(fit.P, problem.rank, problem.null)
     oracle = _Oracle(problem, fit.duals)
     oracle.lower_bound, oracle.n_epochs = fit.lower_bound, fit.n_epochs

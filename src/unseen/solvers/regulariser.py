@@ -11,9 +11,8 @@ from unseen.validation import Matrix
 def transfer_term(C: Matrix, n_seen: int) -> Matrix:
     """``C'QC / 2`` of ``H(P) = tr(P C'QC) / 2``: unseen labels near the seen ones and apart from each other.
 
-    ``H`` is half the mean similarity of two unseen labels minus half the mean similarity of a seen and an unseen
-    one. The first mean is over no pair when there is one unseen label, and is then left out. Sums over pairs are
-    products of sums, so Q itself, one entry per pair of labels, is not needed.
+    ``H`` is half the mean similarity of two unseen labels, if there are two, minus half the mean similarity of a
+    seen and an unseen one. Sums over pairs are products of sums, so Q itself is not needed.
     """
     seen, unseen = C[:n_seen], C[n_seen:]
     n_unseen = len(unseen)
@@ -35,21 +34,13 @@ def relation_laplacian(R: Matrix) -> Matrix:
     degree = R.sum(axis=1)
     related = degree > 0.0
     inverse_root = np.where(related, 1.0 / np.sqrt(np.where(related, degree, 1.0)), 0.0)
-    L: Matrix = np.diag(related.astype(float)) - inverse_root[:, None] * R * inverse_root[None, :]
-    return L
+    return np.asarray(np.diag(related.astype(float)) - inverse_root[:, None] * R * inverse_root[None, :])
 
 
 def projection_regulariser(
-    C: Matrix,
-    n_seen: int,
-    relations: Matrix | None,
-    *,
-    gamma: float,
-    lam: float,
-    rank: int,
-    null: int,
+    C: Matrix, n_seen: int, relations: Matrix | None, *, gamma: float, lam: float, rank: int, null: int,
     n_images: float | None,
-) -> Matrix:
+) -> Matrix:  # fmt: skip
     """``B = C'(gamma Q + lam L)C / 2`` in coordinates C of all labels, the seen ones first.
 
     With ``n_images`` each of the two terms is scaled to range within ``[-weight, weight] * n_images`` over the

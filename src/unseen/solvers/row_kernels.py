@@ -93,8 +93,7 @@ def solve_row(K, h, t, s, v, tol, max_steps, is_factor):
     ``v`` enters as the old row and leaves as the new one; ``s`` are its margin scores, before and after.
     ``is_factor`` is None for pairwise steps alone, which are compiled far sooner; False for working sets; True for
     working sets with the factor A of the kernel ``A A'`` in place of K. The answer satisfies the optimality
-    conditions to ``tol`` in the gradient unless ``max_steps`` ran out (a caller that comes back to the row loses
-    nothing by that: every step improves the dual).
+    conditions to ``tol`` in the gradient unless ``max_steps`` ran out.
     """
     used = np.zeros(2)  # sum of the positives, and of the absolute negatives
     for c in range(t.shape[0]):

@@ -66,16 +66,13 @@ def row_scale(X: Any, normalize: bool) -> Matrix:
         outside = (peak > most) | ((peak < 1.0 / most) & (peak > 0.0))
         if outside.any():
             i = int(np.flatnonzero(outside)[0])
-            raise ValueError(
-                f"X: the largest entry of row {rows.start + i} is {peak[i]:g}, out of the range in which rows of "
-                f"{X.dtype} can be normalised. Rescale X."
-            )
+            found = f"the largest entry of row {rows.start + i} is {peak[i]:g}"
+            raise ValueError(f"X: {found}: rows of {X.dtype} cannot be normalised. Rescale X.")
         peak[peak == 0.0] = 1.0
         # Squares are taken relative to the largest entry of the row, so that none overflows or vanishes.
         if sp.issparse(part):
-            squares = np.asarray(
-                (sp.diags_array(1.0 / peak) @ part.astype(np.float64)).power(2).sum(axis=1)
-            ).ravel()
+            relative = sp.diags_array(1.0 / peak) @ part.astype(np.float64)
+            squares = np.asarray(relative.power(2).sum(axis=1)).ravel()
         else:
             relative = part / peak[:, None]
             squares = np.einsum("ij,ij->i", relative, relative)
@@ -86,8 +83,7 @@ def row_scale(X: Any, normalize: bool) -> Matrix:
 class Rows:
     """Rows ``scale[i] * X[i]`` of a C-contiguous array, of a memory map of one, or of a CSR matrix.
 
-    Random rows of a file that is larger than memory would each cost a read of the disk. A pass over a memory map
-    therefore takes random chunks, reads each from front to back, and visits the rows inside it in random order.
+    A pass over a memory map takes random chunks, and visits the rows inside each in random order.
     """
 
     def __init__(self, X: Any, scale: Matrix, n_threads: int = 1) -> None:
@@ -104,9 +100,8 @@ class Rows:
         """Squared lengths of the scaled rows of a dense X."""
         from unseen.solvers.sweep_kernels import squared_lengths
 
-        return np.concatenate(
-            [squared_lengths(part, self.scale[rows]) for rows, part in read_chunks(self._source)]
-        )
+        parts = read_chunks(self._source)
+        return np.concatenate([squared_lengths(part, self.scale[rows]) for rows, part in parts])
 
     def visits(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
         """Yield all rows once, in random order, in one or several runs."""
@@ -155,8 +150,7 @@ def run_in_threads(
 ) -> list[Result]:
     """Run ``function(k)`` for each k at the same time, the first in the calling thread.
 
-    The functions may wait for each other. ``abort`` must end that waiting: it is called when one of them, or the
-    start of a thread, has failed.
+    The functions may wait for each other. ``abort`` ends that waiting, when one of them or a start has failed.
     """
 
     def run(k: int) -> Result:

@@ -100,9 +100,8 @@ def _update_row(problems, duals, row, squared_norm, s, v, old, old_s, change, to
 def sweep_dense(shared, block, X, scale, squared_norms, problems, duals, order, start, V, tol, max_steps, thread):
     """Visit dense rows in blocks, one per thread: matrix products per block, row-after-row updates inside it.
 
-    A row that moves changes the scores of the later rows of its block through its products with them, so one
-    thread makes the iterates of one row at a time; a block does not see the blocks that other threads work on at
-    the same time. The order should be drawn afresh for every pass. A row whose new duals do not fit keeps its old
+    A row that moves changes the scores of the later rows of its block through its products with them; a block does
+    not see the blocks that other threads work on at the same time. A row whose new duals do not fit keeps its old
     ones, and all threads stop after that block.
     """
     n_threads = shared.V_changes.shape[0]
@@ -178,7 +177,6 @@ def _update_later_rows(i, size, products, squared_norm, old_s, s):
 
 @njit(cache=True)
 def _add_changes(shared, V, first, last):
-    """Add the changes of all threads to some features."""
     for k in range(shared.has_moved.shape[0]):
         if shared.has_moved[k]:
             V_change = shared.V_changes[k]
