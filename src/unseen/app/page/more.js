@@ -78,7 +78,7 @@ export function showResults(main, address) {
 /** The HTTP interface, as /openapi.json describes it. */
 export function showApi(main) {
   const body = h("div", {}, lines(10));
-  main.append(h("div", { class: "head" }, h("div", {}, h("h1", {}, "API"), h("p", { class: "muted" }, "Everything on this page is done through these requests. Requests that change something send the header X-Unseen: 1."))), body);
+  main.append(h("div", { class: "head" }, h("div", {}, h("h1", {}, "API"), h("p", { class: "muted" }, "Everything on this page is done through these requests."))), body);
   const load = () => api("openapi.json").then((spec) => {
     const resolve = (schema) => (schema?.$ref ? schema.$ref.split("/").slice(1).reduce((node, key) => node?.[key], spec) : schema) ?? {};
     const type = (schema) => {
@@ -102,9 +102,9 @@ export function showApi(main) {
       const parameters = (operation.parameters ?? []).map(resolve);
       const bodies = Object.entries(operation.requestBody?.content ?? {}).map(([mime, content]) => [mime, resolve(content.schema)]);
       const fields = bodies.flatMap(([mime, schema]) => Object.entries(schema.properties ?? {}).map(([name, field]) => [h("code", {}, name), mime.startsWith("multipart") ? "form" : "body", type(field), schema.required?.includes(name) ? "yes" : "", resolve(field).description ?? ""]));
-      const rows = [...parameters.filter((p) => p.name.toLowerCase() !== "x-unseen").map((p) => [h("code", {}, p.name), p.in, type(p.schema), p.required ? "yes" : "", p.description ?? ""]), ...fields];
+      const rows = [...parameters.map((p) => [h("code", {}, p.name), p.in, type(p.schema), p.required ? "yes" : "", p.description ?? ""]), ...fields];
       const queries = parameters.filter((p) => p.in === "query" && p.required).map((p) => `${p.name}=${encodeURIComponent(sample(p.schema, p.name))}`);
-      const curl = ([mime, schema]) => ["curl", method === "get" ? "" : `-X ${method.toUpperCase()} -H 'X-Unseen: 1'`,
+      const curl = ([mime, schema]) => ["curl", method === "get" ? "" : `-X ${method.toUpperCase()}`,
         mime?.startsWith("multipart") ? Object.keys(schema.properties ?? {}).map((name) => `-F ${name}=${{ photo: "@photo.jpg", words: "'boat, sofa'", word: "boat" }[name] ?? "…"}`).join(" ")
           : mime ? `-H 'Content-Type: ${mime}' -d '${JSON.stringify(sample(schema))}'` : "",
         `'${location.origin}${path}${queries.length ? `?${queries.join("&")}` : ""}'`].filter(Boolean).join(" ");

@@ -67,7 +67,7 @@ export class ApiError extends Error {
 
 /** JSON of a request to the server. Raises ApiError with a sentence for the user; AbortError if the signal says so. */
 export async function api(path, { method = "GET", body, signal } = {}) {
-  const headers = method === "GET" ? {} : { "X-Unseen": "1" };
+  const headers = {};
   const form = body instanceof FormData;
   if (body && !form) headers["Content-Type"] = "application/json";
   let answer;
