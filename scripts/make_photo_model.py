@@ -28,6 +28,7 @@ from unseen.images.features import open_features
 from unseen.images.imagenet import imagenet_knowledge
 from unseen.labels.names import VOC_WORDS, everyday_labels
 from unseen.labels.space import LabelSpace
+from unseen.model_file import read_header
 from unseen.photos.evaluation import evaluate_photos
 
 ROOT = Path(__file__).parents[1]
@@ -108,8 +109,8 @@ def card(date: str, model: PhotoTagger, figures: dict[str, Any], annotations: di
     tables = {name: [markdown(table) for table in found.tables()] for name, found in figures.items()}
     return f"""# Model card: the packaged model
 
-`unseen tag photo.jpg` uses this model (`src/unseen/photos/data/model.safetensors`, {MODEL.stat().st_size:,} bytes) unless it is
-given another one. The figures below are of this file, measured on {date} with unseen {__version__}:
+`unseen tag photo.jpg` uses this model (`src/unseen/photos/data/model.safetensors`, {MODEL.stat().st_size:,} bytes, digest
+`{read_header(MODEL)["digest"]}`) unless it is given another one. The figures below are of this file, measured on {date} with unseen {__version__}:
 
 ```sh
 python scripts/make_photo_model.py --data DIR --date {date}

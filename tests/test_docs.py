@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from scripts.draw_packages import SOURCE, modules
 
+from unseen import ZeroShotTagger
+from unseen.model_file import read_header
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 WITH_EXAMPLES = [name for name, path in modules().items() if ">>> " in path.read_text(encoding="utf-8")]
@@ -62,3 +65,21 @@ def test_the_readme_learns_from_features(tmp_path, monkeypatch):
     assert number.sub("", printed) == number.sub("", shown)
     values = [[float(value) for value in number.findall(text)] for text in (printed, shown)]
     assert values[0] == pytest.approx(values[1], abs=0.05)  # fits of other machines differ within the tolerance
+
+
+def test_the_model_card_is_that_of_the_packaged_model():
+    path = ROOT / "src" / "unseen" / "photos" / "data" / "model.safetensors"
+    card, header = (ROOT / "docs" / "model_card.md").read_text(encoding="utf-8"), read_header(path)
+    assert f"{path.stat().st_size:,} bytes" in card
+    assert f"`{header['digest']}`" in card
+    assert path.stat().st_size <= 3_000_000
+    model = ZeroShotTagger.load(path)
+    assert f"of the {model.n_seen_} labels of COCO" in card
+    assert f"C = {model.C:g}" in card
+    assert f"Certified gap: {100 * model.transfer_.relative_gap_:.2f} %" in card
+    assert f"{len(model.calibration_.vocabulary_)} everyday words" in card
+    for part in ("## Figures", "## What it does well, and what not", "## Data, licences, citation"):
+        assert part in card
+    sure, right = re.search(r"\| sure \| seen \| ([\d,]+) \| ([\d.]+) \|", card).groups()
+    assert f"{float(right):.0f} % of the" in " ".join(README.split())
+    assert int(sure.replace(",", "")) > 0

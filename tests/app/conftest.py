@@ -1,6 +1,7 @@
 """A small library of painted photos behind the app, as a client in the same process."""
 
 import json
+import shutil
 import threading
 import time
 from contextlib import contextmanager
@@ -25,19 +26,24 @@ def client_of(*arguments, base=LOCAL, **options):
         yield client
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    """Twelve photos of one colour each, three of four colours, in two folders; one has a copy."""
-    folder = tmp_path_factory.mktemp("app")
+def painted(folder, *mixed):
+    """Twelve photos of one colour each, three of four colours, in two folders; one has a copy. And mixed ones."""
     model = calibrated()
     for i in range(12):
         place = folder / "photos" / ("a" if i % 2 else "b")
         place.mkdir(parents=True, exist_ok=True)
         paint(place / f"{i:02d}.jpg", [("red", "green", "blue", "yellow")[i % 4]], i)
+    for names in mixed:
+        paint(folder / "photos" / f"{'-'.join(names)}.jpg", names)
     (folder / "photos" / "copy.jpg").write_bytes((folder / "photos" / "b" / "00.jpg").read_bytes())
     made = PhotoLibrary.open(folder / "library", create=True, backbone=str(model.backbone.name))
     made.index([folder / "photos"])
     return made
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    return painted(tmp_path_factory.mktemp("app"))
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +74,24 @@ def server_of(*arguments, **options):
     finally:
         server.should_exit = True
         thread.join(30.0)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium without a window, driven by chromedriver."""
+    webdriver = pytest.importorskip("selenium.webdriver")
+    places = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
+    if missing := [name for name, place in places.items() if place is None]:
+        pytest.skip(f"not installed: {', '.join(missing)}; apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = places["chromium"]
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(places["chromedriver"]))
+    driver.set_script_timeout(120)
+    yield driver
+    driver.quit()
 
 
 def error_of(response, status):

@@ -125,6 +125,9 @@ def test_packaged_photos_can_be_tried(alone):
     assert [sample["name"] for sample in samples] == ["astronaut.jpg", "cat.jpg", "coffee.jpg", "rocket.jpg"]
     ids = [sample["id"] for sample in samples]
     assert len(alone.post("/v1/tag", json={"ids": ids, "words": ["red"]}).json()["photos"]) == 4
+    words = ["red", "green", "blue"]
+    (every,) = alone.post("/v1/tag", json={"ids": ids[:1], "words": words, "top": None}).json()["photos"]
+    assert {tag["name"] for tag in every["tags"]} == set(words)
     assert alone.get(f"/v1/photos/{ids[1]}/image").headers["content-type"] == "image/jpeg"
 
 

@@ -67,7 +67,7 @@ class TagRequest(Strict):
         list[Annotated[str, Field(pattern=rf"^[0-9a-f]{{{ID}}}$")]], Field(min_length=1, max_length=MOST_PHOTOS)
     ]
     words: Annotated[list[AnyWord], Field(min_length=1, max_length=MOST_WORDS)] | None = None
-    top: Annotated[int, Field(ge=1, le=MOST_WORDS)] = 20
+    top: Annotated[int, Field(ge=1, le=MOST_WORDS)] | None = 20
     min_p: Annotated[float, Field(ge=0, le=1)] = 0.0
 
 

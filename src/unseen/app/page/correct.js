@@ -1,5 +1,5 @@
 // One tag on one photo at a time: yes, no, skip, undo; then learn from the answers.
-import { announce, api, app, confirm, empty, failed, follow, h, icon, image, number, percent, plural, post, problem, progress, refreshStatus, slider, table, thumbnail, toast, typing, wordList } from "./ui.js";
+import { announce, api, app, button, confirm, empty, failed, follow, h, icon, image, number, percent, plural, post, problem, progress, refreshStatus, slider, table, thumbnail, toast, typing, wordList } from "./ui.js";
 
 export function show(main, address) {
   let word = address.params.get("word") ?? "";
@@ -14,9 +14,9 @@ export function show(main, address) {
   const bulk = h("div", { class: "bulk" });
   const stage = h("div", { class: "question" });
   const answer = (verdict) => () => reply(verdict);
-  const button = (name, label, hint, onclick, kind = "") => h("button", { type: "button", class: `button big ${kind}`, onclick }, icon(name), h("span", {}, label), h("kbd", { "aria-hidden": "true" }, hint));
-  const undo = button("undo", "Undo", "u", back);
-  const buttons = h("div", { class: "answers" }, undo, button("no", "No", "n", answer(false)), button("skip", "Skip", "s", answer(null)), button("yes", "Yes", "y", answer(true), "primary"));
+  const big = (name, label, hint, onclick, kind = "") => button([icon(name), h("span", {}, label), h("kbd", { "aria-hidden": "true" }, hint)], onclick, `button big ${kind}`);
+  const undo = big("undo", "Undo", "u", back);
+  const buttons = h("div", { class: "answers" }, undo, big("close", "No", "n", answer(false)), big("skip", "Skip", "s", answer(null)), big("correct", "Yes", "y", answer(true), "primary"));
   const meter = h("progress", { "aria-label": "Answered", max: 1, value: 0 });
   const done = h("p", { class: "muted", role: "status" });
   const learn = h("section", { class: "learn", "aria-label": "Learn", tabindex: "-1" });
@@ -121,7 +121,7 @@ export function show(main, address) {
   function paintBulk() {
     if (!word) return bulk.replaceChildren(h("h2", {}, "Accept many"), h("p", { class: "muted" }, "Choose a word to accept all its likely photos at once."));
     const least = slider("Accept from this probability", 0.9, { min: 0.5, oninput: () => count() });
-    const act = h("button", { type: "button", class: "button", disabled: true }, "Accept…");
+    const act = button("Accept…", accept, "button", { disabled: true });
     let counts = null;
     const count = () => {
       act.disabled = !counts?.[Math.round(least.value * 100)];
@@ -129,7 +129,7 @@ export function show(main, address) {
     };
     const asked = word;
     api(`v1/search?${new URLSearchParams({ q: asked, limit: 1 })}`).then((data) => ((counts = data.counts), count()), failed);
-    act.onclick = async () => {
+    async function accept() {
       const n = counts[Math.round(least.value * 100)];
       if (!(await confirm(`Accept “${asked}” on ${plural(n, "photo")}?`, `All photos with a chance of ${percent(least.value)} or more count as your answers, except those you have answered. You can undo this.`, "Accept"))) return;
       try {
@@ -145,7 +145,7 @@ export function show(main, address) {
       } catch (error) {
         failed(error);
       }
-    };
+    }
     return bulk.replaceChildren(h("h2", {}, "Accept many"), h("p", { class: "muted" }, `All photos that show “${word}” with at least this chance:`), least.node, act);
   }
 
@@ -154,8 +154,8 @@ export function show(main, address) {
   function paintLearn() {
     const { corrections, model } = app.status;
     const focused = learn.contains(document.activeElement);
-    const start = h("button", { type: "button", class: "button primary", disabled: !corrections || Boolean(running), onclick: run }, `Learn from ${plural(corrections, "correction")}`);
-    const unlearn = model.learned && !running && h("button", { type: "button", class: "button", onclick: forget }, "Undo learning");
+    const start = button(`Learn from ${plural(corrections, "correction")}`, run, "button primary", { disabled: !corrections || Boolean(running) });
+    const unlearn = model.learned && !running && button("Undo learning", forget);
     learn.replaceChildren(h("h2", {}, "Learn"), h("p", { class: "muted" }, model.learned ? "The model has learned from your answers." : "Answers change the tags of their photos at once. Learning carries them over to all other photos."),
       ...[running?.node, h("div", { class: "actions" }, start, unlearn), report].filter(Boolean));
     if (focused) (learn.querySelector("button:not(:disabled)") ?? learn).focus();

@@ -1,5 +1,5 @@
 // The map of label vectors, before and after the learned projection: one canvas, with pan, zoom and a walk by keyboard.
-import { announce, api, empty, h, iconButton, number, still } from "./ui.js";
+import { announce, api, button, empty, h, iconButton, number, still } from "./ui.js";
 import { quote } from "./search.js";
 
 /** @typedef {{word: string, seen: boolean, before: [number, number], after: ?[number, number]}} Point */
@@ -31,7 +31,7 @@ export async function showMap(body, summary) {
   const canvas = h("canvas", { tabindex: "0", role: "application", "aria-label": "Map of words. Arrow keys go to the next word in that direction, Enter searches it, plus and minus zoom." });
   const card = h("div", { class: "map-card" });
   const find = h("input", { type: "search", list: "map-words", placeholder: "Find a word", "aria-label": "Find a word on the map", onchange: () => select(points.findIndex(({ word }) => word === find.value), true) });
-  const sides = ["Before", "After"].map((label, side) => h("button", { type: "button", onclick: () => move(side), disabled: side === 1 && !hasAfter, "aria-pressed": String(side === goal) }, label, h("span", { class: "wide-only" }, " projection")));
+  const sides = ["Before", "After"].map((label, side) => button([label, h("span", { class: "wide-only" }, " projection")], () => move(side), null, { disabled: side === 1 && !hasAfter, "aria-pressed": String(side === goal) }));
   const box = h("div", { class: "map" }, canvas, card, h("div", { class: "map-tools" }, iconButton("plus", "Zoom in", () => zoomAt(1.4)), iconButton("minus", "Zoom out", () => zoomAt(1 / 1.4)), iconButton("fit", "Show all", reset)));
   body.replaceChildren(h("div", { class: "row spread" }, h("div", { class: "switch", role: "group", "aria-label": "Projection" }, sides), find,
     h("datalist", { id: "map-words" }, points.map(({ word }) => h("option", { value: word })))), box,
@@ -138,7 +138,7 @@ export async function showMap(body, summary) {
     const { word, seen } = points[i];
     const related = edges.flatMap(([a, b]) => (a === i ? [points[b].word] : b === i ? [points[a].word] : []));
     card.replaceChildren(h("strong", {}, word), h("span", { class: "muted" }, seen ? "annotated" : "never annotated"),
-      related.length > 0 && h("span", {}, `related: ${related.slice(0, 6).join(", ")}`), h("a", { href: `#/search?q=${encodeURIComponent(quote(word))}` }, "Search"));
+      related.length ? h("span", {}, `related: ${related.slice(0, 6).join(", ")}`) : "", h("a", { href: `#/search?q=${encodeURIComponent(quote(word))}` }, "Search"));
     announce(`${word}, ${seen ? "annotated" : "never annotated"}${related.length ? `, related to ${related.slice(0, 4).join(", ")}` : ""}`);
     paint();
   }

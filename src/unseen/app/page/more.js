@@ -1,5 +1,5 @@
 // Export, results of experiments, and the API.
-import { api, app, confirm, empty, follow, h, icon, plural, post, problem, progress, slider, table, toast } from "./ui.js";
+import { api, app, button, confirm, empty, follow, h, icon, lines, note, plural, post, problem, progress, slider, table, toast } from "./ui.js";
 
 /** Tags for other programs: XMP sidecars with a preview and undo, CSV and JSON. */
 export function showExport(main) {
@@ -10,7 +10,6 @@ export function showExport(main) {
   const links = () => [[csv, "csv"], [json, "json"]].forEach(([link, kind]) => (link.href = `v1/export.${kind}?min_p=${least.value}`));
   const least = slider("Tags from this probability", app.status.sure, { min: 0.3, oninput: () => (links(), outcome.replaceChildren()) });
   links();
-  const button = (label, onclick) => h("button", { type: "button", class: "button", onclick }, label);
   const preview = button("Preview", () => run("xmp", true));
   const undo = button("Undo what was written…", () => run("undo", true));
   const busy = (on) => [preview, undo].forEach((control) => (control.disabled = on));
@@ -39,8 +38,8 @@ export function showExport(main) {
     };
     return [
       h("div", { class: "row spread" }, h("p", {}, h("strong", {}, size), dry ? (kind === "xmp" ? " would be written." : " would be taken back.") : kind === "xmp" ? " written." : " taken back."),
-        dry && tags > 0 && h("button", { type: "button", class: "button primary", onclick: act }, kind === "xmp" ? `Write ${plural(tags, "tag")}…` : `Take back ${plural(tags, "tag")}…`)),
-      problems.length > 0 && h("ul", { class: "notes" }, problems.map((text) => h("li", { class: "note" }, icon("warn"), text))),
+        dry && tags > 0 && button(`${kind === "xmp" ? "Write" : "Take back"} ${plural(tags, "tag")}…`, act, "button primary")),
+      problems.length > 0 && h("ul", { class: "notes" }, problems.map((text) => note(text, "li"))),
       changes.length > 0 && table(["photo", "file", "tags"], changes.map(({ photo, file, words }) => [photo, file, words.join(", ")]), changes.length < photos ? `The first ${changes.length} of ${plural(photos, "photo")}` : "Changes"),
     ].filter(Boolean);
   }
@@ -63,7 +62,7 @@ export function showResults(main, address) {
       if (!reports.length) return body.replaceChildren(empty("words", "No reports", "Run an experiment, and its tables and figures are shown here:", h("pre", {}, h("code", {}, "unseen reproduce voc2007 --data DIR"))));
       const chosen = reports.find((report) => report.id === id) ?? reports[0];
       list.replaceChildren(...reports.map((report) => h("a", { href: `#/results/${encodeURIComponent(report.id)}`, "aria-current": report === chosen ? "page" : null }, report.title)));
-      body.replaceChildren(h("div", { class: "skeleton-lines", "aria-hidden": "true" }, Array.from({ length: 8 }, () => h("i"))));
+      body.replaceChildren(lines(8));
       const report = await api(`v1/results/${encodeURIComponent(chosen.id)}`);
       if (!report.tables.length && !report.figures.length) return body.replaceChildren(empty("words", "Nothing in this report yet", "Its tables and figures appear here when the experiment has written them."));
       return body.replaceChildren(...report.tables.map(({ title, columns, rows }) => table(columns, rows, title)),
@@ -78,8 +77,8 @@ export function showResults(main, address) {
 
 /** The HTTP interface, as /openapi.json describes it. */
 export function showApi(main) {
-  const body = h("div", {}, h("div", { class: "skeleton-lines", "aria-hidden": "true" }, Array.from({ length: 10 }, () => h("i"))));
-  main.append(h("div", { class: "head" }, h("div", {}, h("h1", {}, "API"), h("p", { class: "muted" }, "Everything on this page is done through these requests. Requests that change something send the header X-Unseen: 1."))), body);
+  const body = h("div", {}, lines(10));
+  main.append(h("div", { class: "head" }, h("div", {}, h("h1", {}, "API"), h("p", { class: "muted" }, "Everything on this page is done through these requests."))), body);
   const load = () => api("openapi.json").then((spec) => {
     const resolve = (schema) => (schema?.$ref ? schema.$ref.split("/").slice(1).reduce((node, key) => node?.[key], spec) : schema) ?? {};
     const type = (schema) => {
@@ -103,14 +102,14 @@ export function showApi(main) {
       const parameters = (operation.parameters ?? []).map(resolve);
       const bodies = Object.entries(operation.requestBody?.content ?? {}).map(([mime, content]) => [mime, resolve(content.schema)]);
       const fields = bodies.flatMap(([mime, schema]) => Object.entries(schema.properties ?? {}).map(([name, field]) => [h("code", {}, name), mime.startsWith("multipart") ? "form" : "body", type(field), schema.required?.includes(name) ? "yes" : "", resolve(field).description ?? ""]));
-      const rows = [...parameters.filter((p) => p.name.toLowerCase() !== "x-unseen").map((p) => [h("code", {}, p.name), p.in, type(p.schema), p.required ? "yes" : "", p.description ?? ""]), ...fields];
+      const rows = [...parameters.map((p) => [h("code", {}, p.name), p.in, type(p.schema), p.required ? "yes" : "", p.description ?? ""]), ...fields];
       const queries = parameters.filter((p) => p.in === "query" && p.required).map((p) => `${p.name}=${encodeURIComponent(sample(p.schema, p.name))}`);
-      const curl = ([mime, schema]) => ["curl", method === "get" ? "" : `-X ${method.toUpperCase()} -H 'X-Unseen: 1'`,
+      const curl = ([mime, schema]) => ["curl", method === "get" ? "" : `-X ${method.toUpperCase()}`,
         mime?.startsWith("multipart") ? Object.keys(schema.properties ?? {}).map((name) => `-F ${name}=${{ photo: "@photo.jpg", words: "'boat, sofa'", word: "boat" }[name] ?? "…"}`).join(" ")
           : mime ? `-H 'Content-Type: ${mime}' -d '${JSON.stringify(sample(schema))}'` : "",
         `'${location.origin}${path}${queries.length ? `?${queries.join("&")}` : ""}'`].filter(Boolean).join(" ");
       const example = (text) => h("div", { class: "curl" }, h("pre", { tabindex: "0", role: "region", "aria-label": "Example" }, h("code", {}, text)),
-        h("button", { type: "button", class: "link", onclick: () => navigator.clipboard?.writeText(text).then(() => toast("Copied."), () => toast("The clipboard is not available here.")) }, "Copy"));
+        button("Copy", () => navigator.clipboard?.writeText(text).then(() => toast("Copied."), () => toast("The clipboard is not available here.")), "link"));
       return h("details", { class: "operation" }, h("summary", {}, h("span", { class: `method ${method}` }, method.toUpperCase()), h("code", {}, path), h("span", { class: "muted" }, about)),
         operation.description && operation.description !== about && h("p", {}, operation.description), rows.length > 0 && table(["name", "in", "type", "required", "description"], rows, `Parameters of ${method.toUpperCase()} ${path}`),
         (bodies.length ? bodies : [[]]).map((one) => example(curl(one))));

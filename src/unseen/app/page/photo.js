@@ -1,5 +1,5 @@
 // One photo over the results: large, with its tags, and for each tag the exact parts of its score.
-import { api, app, bar, day, empty, failed, h, icon, iconButton, image, number, percent, plural, post, problem, signed, thumbnail, typing } from "./ui.js";
+import { api, app, bar, button, day, empty, failed, h, icon, iconButton, image, lines, note, number, percent, plural, post, problem, signed, thumbnail, typing } from "./ui.js";
 import { parseQuery } from "./search.js";
 
 const KINDS = { label: "annotated labels", class: "classes of the backbone", image: "photos" };
@@ -27,8 +27,7 @@ function chart(why, all) {
     h("td", { class: "num" }, kind === "total" ? `= ${signed(value)}` : signed(value)));
   const kinds = Object.keys(KINDS).filter((kind) => why.parts.some((part) => part.kind === kind));
   return h("div", {},
-    h("table", { class: "parts", style: { "--zero": `${-low * scale}%` } },
-      h("caption", { class: "hidden-text" }, `Parts of the score of ${why.word}`),
+    h("table", { class: "parts", "aria-label": `Parts of the score of ${why.word}`, style: { "--zero": `${-low * scale}%` } },
       h("tbody", {}, rows.map((part, k) => row(part, spans[k])), row({ kind: "total", name: "score", value: why.score }, [0, why.score]))),
     h("p", { class: "sum" }, `${signed(why.offset)} base ${signed(why.score - why.offset).replace(/^./, (sign) => `${sign} `)} parts = ${signed(why.score)} score`,
       why.p == null ? "" : `, a chance of ${percent(why.p)}`),
@@ -70,13 +69,14 @@ export function tagRow(id, tag, { verdicts, go } = {}) {
       const { corrections } = await post("v1/corrections", { id, word: tag.name, verdict: tag.verdict === verdict ? null : verdict });
       tag.verdict = tag.verdict === verdict ? null : verdict;
       app.status.corrections = corrections;
+      place.changed = true;
       paint();
     } catch (error) {
       failed(error);
     }
   };
-  const yes = iconButton("yes", `Accept ${tag.name}`, () => answer(true));
-  const no = iconButton("no", `Reject ${tag.name}`, () => answer(false));
+  const yes = iconButton("correct", `Accept ${tag.name}`, () => answer(true));
+  const no = iconButton("close", `Reject ${tag.name}`, () => answer(false));
   const row = h("li", { class: "tag" }, h("div", { class: "tag-head" }, toggle, verdicts && h("span", { class: "verdicts" }, yes, no)));
   function paint() {
     const p = tag.verdict == null ? tag.p : Number(tag.verdict);
@@ -93,12 +93,12 @@ export function tagRow(id, tag, { verdicts, go } = {}) {
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 
 let node = null; // the open dialog
-let place = {}; // what it shows: address, the view below, whether it was the first page, whether it is being left
+let place = {}; // what it shows: address, the view below, whether it was the first page, is being left, has changed answers
 
 /** Show the photo of the address over `view`, whose results the arrow keys walk through. */
 export function open(address, view, first) {
   const { params, rest: [id] } = address;
-  place = { id, params, view, direct: node ? place.direct : first };
+  place = { id, params, view, direct: node ? place.direct : first, changed: node ? place.changed : false };
   if (!node) {
     node = h("dialog", { class: "photo", "aria-label": "Photo" });
     node.addEventListener("cancel", (event) => (event.preventDefault(), leave()));
@@ -127,6 +127,7 @@ export function close() {
   node = null;
   const i = Number(place.params.get("i") ?? -1);
   if (place.leaving && place.view?.results?.hit(i)?.id === place.id) place.view.focus(i);
+  if (place.changed) place.view?.refresh?.(place.id);
 }
 
 function leave() {
@@ -163,14 +164,14 @@ async function render(id, params) {
   const i = Number(params.get("i") ?? -1);
   const full = h("img", { class: "full", alt: "", src: image(id) });
   full.addEventListener("load", () => full.classList.add("there"));
-  full.addEventListener("error", () => thumb.isConnected && stage.append(h("p", { class: "note" }, icon("warn"), "The file is not there any more; this is its thumbnail.")));
+  full.addEventListener("error", () => thumb.isConnected && stage.append(note("The file is not there any more; this is its thumbnail.")));
   const step = (delta, name, label) => iconButton(name, label, () => walk(delta), { "data-step": delta, class: `icon-button step ${name}`, disabled: results && (i + delta < 0 || i + delta >= results.total) });
   const walkable = params.has("i") || results?.indexOf(id) >= 0;
   const thumb = h("img", { class: "thumb", alt: "", src: thumbnail(id) });
   thumb.addEventListener("error", () => thumb.remove());
   const stage = h("div", { class: "stage" }, thumb, full,
     walkable && [step(-1, "left", "Previous photo"), step(1, "right", "Next photo")], iconButton("close", "Close", leave, { class: "icon-button step close" }));
-  const panel = h("aside", { class: "panel", "aria-busy": "true" }, h("div", { class: "skeleton-lines", "aria-hidden": "true" }, Array.from({ length: 7 }, () => h("i"))));
+  const panel = h("aside", { class: "panel", "aria-busy": "true" }, lines(7));
   node.replaceChildren(stage, panel);
   (stage.querySelector(`[data-step="${focused}"]:not(:disabled)`) ?? stage.querySelector(".close")).focus();
   const load = async () => {
@@ -183,7 +184,7 @@ async function render(id, params) {
     } catch (error) {
       if (place.id !== id) return;
       stage.querySelector(".note")?.remove();
-      panel.replaceChildren(error.status === 404 && error.code !== "no_library" ? empty("photo", "This photo is not here", "It may have been deleted or changed since.", h("button", { type: "button", class: "button", onclick: leave }, "Back to the photos")) : problem(error, load));
+      panel.replaceChildren(error.status === 404 && error.code !== "no_library" ? empty("photo", "This photo is not here", "It may have been deleted or changed since.", button("Back to the photos", leave)) : problem(error, load));
     } finally {
       panel.removeAttribute("aria-busy");
     }
@@ -213,7 +214,7 @@ function details(photo, params, position) {
   const fact = (name, value) => value && [h("dt", {}, name), h("dd", {}, value)];
   return [
     h("header", {}, h("h2", {}, photo.name), position && h("span", { class: "muted" }, position)),
-    photo.note && h("p", { class: "note" }, icon("warn"), photo.note),
+    photo.note && note(photo.note),
     searched.length > 0 && [h("h3", {}, "Your search"), lists.query],
     group("Sure", sure ?? []), group("Maybe", maybe ?? []),
     !photo.tags.length && [h("p", { class: "muted" }, photo.guess ? "No tag is likely. The best guess:" : "No tag is likely."), photo.guess && h("ul", { class: "tags" }, tagRow(photo.id, photo.guess, { verdicts: true, go }))],

@@ -1,5 +1,5 @@
 // The start view of a library: one box over a grid of photos, likely ones above a line, doubtful ones below.
-import { announce, app, debounce, empty, h, icon, iconButton, number, plural, problem, slider, thumbnail, vocabulary } from "./ui.js";
+import { announce, app, button, debounce, empty, h, icon, iconButton, note, number, plural, problem, slider, thumbnail, vocabulary } from "./ui.js";
 import { Grid, Results, skeleton } from "./grid.js";
 
 /** Terms of a typed query: [{op: "" | "and" | "or" | "not", word}]. While it is typed, an operator that begins does not count yet. */
@@ -44,7 +44,7 @@ export function show(main, address) {
   const since = date("since", "From");
   const until = date("until", "To");
   const dates = h("details", { class: "dates" }, h("summary", { "aria-label": "Dates", title: "Dates" }, icon("date")), h("div", { class: "pop" }, since, until,
-    h("button", { type: "button", class: "button", onclick: () => edit({ since: "", until: "" }) }, "Any date")));
+    button("Any date", () => edit({ since: "", until: "" }))));
   dates.addEventListener("focusout", ({ relatedTarget }) => relatedTarget && !dates.contains(relatedTarget) && (dates.open = false));
   dates.addEventListener("keydown", ({ key }) => key === "Escape" && ((dates.open = false), dates.firstChild.focus()));
   const chips = h("div", { class: "chips" });
@@ -94,9 +94,9 @@ export function show(main, address) {
   }
 
   /** Ask for the first page; what is shown stays until the answer is here, and late answers are dropped. */
-  async function run(unfinished) {
+  async function run(unfinished, again) {
     const wanted = request(params, unfinished);
-    if ((pending ?? shown)?.params.toString() === wanted.toString()) return;
+    if (!again && (pending ?? shown)?.params.toString() === wanted.toString()) return;
     pending?.abort.abort();
     const results = (pending = new Results(wanted));
     main.classList.add("busy");
@@ -148,10 +148,10 @@ export function show(main, address) {
     }
     grid.show(shown, parts);
     if (!fresh) return;
-    notes.replaceChildren(...(shown.notes ?? []).map((text) => h("p", { class: "note" }, icon("warn"), text)));
+    notes.replaceChildren(...(shown.notes ?? []).map((text) => note(text)));
     if (!total) {
       before.replaceChildren(empty("search", "No photos here", shown.params.size ? "Nothing is left with these words and dates. Remove one of them." : "The library is empty. Run “unseen index FOLDER” to add photos.",
-        shown.params.size && h("button", { type: "button", class: "button", onclick: () => edit({ q: "", like: "", since: "", until: "" }) }, "Show all photos")));
+        shown.params.size && button("Show all photos", () => edit({ q: "", like: "", since: "", until: "" }))));
     } else if (!shown.params.size) suggest();
   }
 
@@ -171,8 +171,8 @@ export function show(main, address) {
     const known = words.filter(({ sure, doubt }) => sure && !doubt).sort((a, b) => b.sure - a.sure);
     const pool = known.length > 7 ? known.slice(0, 60) : words;
     const list = pool.filter((_, k) => k % Math.max(1, Math.floor(pool.length / 12)) === 0);
-    before.replaceChildren(h("div", { class: "suggest" }, h("div", { class: "chips" }, list.slice(0, 12).map(({ word }) => h("button", { type: "button", class: "chip", onclick: () => edit({ q: quote(word) }) }, word))),
-      h("span", { class: "muted" }, "or combine them: ", h("button", { type: "button", class: "link", onclick: () => edit({ q: example(list) }) }, example(list)))));
+    before.replaceChildren(h("div", { class: "suggest" }, h("div", { class: "chips" }, list.slice(0, 12).map(({ word }) => button(word, () => edit({ q: quote(word) }), "chip"))),
+      h("span", { class: "muted" }, "or combine them: ", button(example(list), () => edit({ q: example(list) }), "link"))));
     grid.layout();
   }
   const example = (list) => `${quote(list[0].word)} and ${quote(list[1]?.word ?? "beach")} not ${quote(list[2]?.word ?? "person")}`;
@@ -194,6 +194,14 @@ export function show(main, address) {
     },
     /** After a photo was closed: the focus goes to it in the grid. */
     focus: (i) => grid.focus(i),
+    /** Answers about photos have changed: the same search again, at the same place. */
+    async refresh(id) {
+      if (!shown) return;
+      scrolls.set(shown.params.toString(), scrollY);
+      await run(false, true);
+      const i = shown?.indexOf(id) ?? -1;
+      if (i >= 0 && document.activeElement === document.body) grid.focus(i);
+    },
   };
   params.delete("i");
   controls();

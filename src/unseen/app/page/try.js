@@ -1,5 +1,5 @@
 // A few photos and any words, without a library: tags change while words are typed, photos are uploaded once.
-import { api, app, debounce, failed, h, icon, iconButton, image, number, plural, post, problem, thumbnail } from "./ui.js";
+import { api, app, button, debounce, failed, h, icon, iconButton, image, lines, note, number, plural, post, problem, thumbnail } from "./ui.js";
 import { tagRow } from "./photo.js";
 
 const photos = []; // stay while other views are looked at: {name, id, preview, tags, guess, problem}
@@ -13,11 +13,11 @@ export function show(main) {
   };
   const input = h("input", { id: "try-words", type: "text", value: typed, placeholder: "sofa, birthday cake, bicycle", autocomplete: "off", oninput: () => ((typed = input.value), later()) });
   const picker = h("input", { type: "file", multiple: true, accept: "image/*,.heic,.heif,.dng,.cr2,.cr3,.nef,.arw", class: "hidden-text", "aria-label": "Choose photos", tabindex: "-1", onchange: () => (add([...picker.files]), (picker.value = "")) });
-  const choose = (props, ...content) => h("button", { type: "button", ...props, onclick: () => picker.click() }, content);
-  const drop = choose({ class: "drop" }, icon("photo"), h("strong", {}, "Drop photos here"), h("span", { class: "muted" }, "or choose files. They stay on this computer."));
+  const choose = (kind, ...content) => button(content, () => picker.click(), kind);
+  const drop = choose("drop", icon("photo"), h("strong", {}, "Drop photos here"), h("span", { class: "muted" }, "or choose files. They stay on this computer."));
   const samples = h("div", { class: "strip" });
   const start = h("div", { class: "try-start" }, drop, h("div", {}, h("h2", {}, "Or take these"), samples));
-  const bar = h("div", { class: "actions" }, choose({ class: "button" }, icon("plus"), "Add photos"), h("button", { type: "button", class: "button", onclick: clear }, "Remove all"));
+  const bar = h("div", { class: "actions" }, choose("button", icon("plus"), "Add photos"), button("Remove all", clear));
   const notes = h("div", { class: "notes", role: "status" });
   const cards = h("div", { class: "try-cards" });
   main.append(h("div", { class: "head" }, h("div", {}, h("h1", {}, "Tag photos with any words"), h("p", { class: "muted" }, `${app.status.model.labels} labels were annotated; all other words come from what is known about them.`)), bar),
@@ -32,8 +32,8 @@ export function show(main) {
     photo.node = node;
     photo.paint = () => {
       node.setAttribute("aria-busy", !photo.id && !photo.problem);
-      if (photo.problem) return list.replaceChildren(h("li", { class: "note" }, icon("warn"), photo.problem));
-      if (!photo.tags) return list.replaceChildren(h("li", { class: "skeleton-lines", "aria-hidden": "true" }, h("i"), h("i"), h("i")));
+      if (photo.problem) return list.replaceChildren(note(photo.problem, "li"));
+      if (!photo.tags) return list.replaceChildren(lines(3, "li"));
       if (!photo.tags.length) return list.replaceChildren(h("li", { class: "muted" }, photo.guess ? "No tag is likely. The best guess:" : "No tag is likely."), photo.guess ? tagRow(photo.id, photo.guess) : "");
       return list.replaceChildren(...photo.tags.map((tag) => tagRow(photo.id, tag)));
     };
@@ -66,7 +66,7 @@ export function show(main) {
     Object.assign(photo, answer);
     if (photo.id && photo.img?.classList.contains("gone")) photo.img.src = thumbnail(photo.id);
     photo.paint();
-    notes.replaceChildren(...(data.notes ?? []).map((text) => h("p", { class: "note" }, icon("warn"), text)));
+    notes.replaceChildren(...(data.notes ?? []).map((text) => note(text)));
   }
 
   /** Upload photos two at a time; each one appears at once and gets its tags when they are there. */
@@ -110,18 +110,15 @@ export function show(main) {
       const data = await post("v1/tag", { ids: known.map(({ id }) => id), words: wanted, top: wanted?.length ?? 12, min_p: wanted ? 0 : app.status.maybe }, { signal: control.signal });
       if (control === asked) known.forEach((photo, k) => take(photo, { ...data.photos[k], name: photo.name }, data));
     } catch (error) {
-      if (error.name !== "AbortError") notes.replaceChildren(h("p", { class: "note" }, icon("warn"), error.message));
+      if (error.name !== "AbortError") notes.replaceChildren(note(error.message));
     }
   }
   const later = debounce(tag, 120);
 
   api("v1/samples").then((data) => {
-    samples.replaceChildren(...data.photos.map((sample) => h("button", { type: "button", class: "sample", onclick: () => {
-      photos.push({ ...sample });
-      draw();
-      later();
-    } }, h("img", { src: thumbnail(sample.id), alt: sample.name }))));
-    if (data.photos.length > 1) samples.append(h("button", { type: "button", class: "button", onclick: () => (photos.push(...data.photos.map((sample) => ({ ...sample }))), draw(), later()) }, `All ${data.photos.length}`));
+    const pick = (...chosen) => (photos.push(...chosen.map((sample) => ({ ...sample }))), draw(), later());
+    samples.replaceChildren(...data.photos.map((sample) => button(h("img", { src: thumbnail(sample.id), alt: sample.name }), () => pick(sample), "sample")),
+      data.photos.length > 1 ? button(`All ${data.photos.length}`, () => pick(...data.photos)) : "");
   }).catch((error) => samples.replaceChildren(problem(error)));
 
   const over = (event) => {

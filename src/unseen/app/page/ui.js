@@ -30,8 +30,6 @@ const ICONS = {
   close: "M6 6l12 12M18 6 6 18",
   left: "M14.5 5.5 8 12l6.5 6.5",
   right: "M9.5 5.5 16 12l-6.5 6.5",
-  yes: "M4.5 12.5l5 5L19.5 7",
-  no: "M6.5 6.5l11 11M17.5 6.5l-11 11",
   skip: "M12 5v13M6 12.5l6 6 6-6",
   undo: "M8.5 5 4 9.5 8.5 14M4.5 9.5H14a5 5 0 0 1 0 10H9",
   theme: "M12 4a8 8 0 1 0 0 16zM12 4a8 8 0 0 1 0 16",
@@ -48,9 +46,15 @@ const ICONS = {
 export const icon = (name) =>
   h("svg", { viewBox: "0 0 24 24", class: "icon", "aria-hidden": "true" }, h("path", { d: ICONS[name] }));
 
+/** A button; `kind` is its class. */
+export const button = (label, onclick, kind = "button", props) => h("button", { type: "button", class: kind, onclick, ...props }, label);
 /** A button with an icon and a label that only screen readers and tooltips see. */
 export const iconButton = (name, label, onclick, props) =>
-  h("button", { type: "button", class: "icon-button", "aria-label": label, title: label, onclick, ...props }, icon(name));
+  button(icon(name), onclick, "icon-button", { "aria-label": label, title: label, ...props });
+/** A warning in the text. */
+export const note = (text, tag = "p") => h(tag, { class: "note" }, icon("warn"), text);
+/** Grey lines in place of text that has not come yet. */
+export const lines = (n, tag = "div") => h(tag, { class: "skeleton-lines", "aria-hidden": "true" }, Array.from({ length: n }, () => h("i")));
 
 // ---- the API
 
@@ -63,7 +67,7 @@ export class ApiError extends Error {
 
 /** JSON of a request to the server. Raises ApiError with a sentence for the user; AbortError if the signal says so. */
 export async function api(path, { method = "GET", body, signal } = {}) {
-  const headers = method === "GET" ? {} : { "X-Unseen": "1" };
+  const headers = {};
   const form = body instanceof FormData;
   if (body && !form) headers["Content-Type"] = "application/json";
   let answer;
@@ -147,7 +151,7 @@ export const announce = debounce((text) => (live.textContent = text), 400);
 /** A message at the bottom that goes away; `action` is [label, function]. */
 export function toast(text, action) {
   const node = h("div", { class: "toast" }, h("span", {}, text));
-  if (action) node.append(h("button", { type: "button", class: "link", onclick: () => (node.remove(), action[1]()) }, action[0]));
+  if (action) node.append(button(action[0], () => (node.remove(), action[1]()), "link"));
   // Into the topmost dialog, since the rest of the page is inert while one is open.
   const dialog = [...document.querySelectorAll("dialog[open]")].pop();
   if (dialog) dialog.append(h("div", { class: "toasts", role: "status" }, node));
@@ -169,7 +173,7 @@ export function problem(error, retry) {
       h("a", { class: "button", href: "#/try" }, "Try it with a few photos"));
   }
   return h("div", { role: "alert" }, empty("warn", "That did not work", error.message,
-    retry && h("button", { type: "button", class: "button", onclick: retry }, "Try again")));
+    retry && button("Try again", retry)));
 }
 
 /** A dialog that keeps the focus inside; resolves to what `close` was called with, undefined after Esc. */
@@ -187,8 +191,8 @@ export function dialog(title, build, { wide } = {}) {
 }
 export const confirm = (title, text, yes) =>
   dialog(title, (close) => [h("p", {}, text),
-    h("div", { class: "actions end" }, h("button", { type: "button", class: "button", onclick: () => close(false) }, "Cancel"),
-      h("button", { type: "button", class: "button primary", autofocus: true, onclick: () => close(true) }, yes))]);
+    h("div", { class: "actions end" }, button("Cancel", () => close(false)),
+      button(yes, () => close(true), "button primary", { autofocus: true }))]);
 
 // ---- widgets
 

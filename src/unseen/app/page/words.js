@@ -1,5 +1,5 @@
 // The vocabulary: how often each word is found, what is near it, an editor, and the map.
-import { api, app, confirm, failed, h, icon, number, plural, problem, toast, vocabulary } from "./ui.js";
+import { api, app, button, confirm, failed, h, lines, note, number, plural, problem, toast, vocabulary } from "./ui.js";
 import { showMap } from "./map.js";
 import { quote } from "./search.js";
 
@@ -17,7 +17,7 @@ export function show(main, address) {
     leaveTab?.();
     leaveTab = null;
     tabs.replaceChildren(...TABS.map(([name, label]) => h("a", { href: `#/words${name && `/${name}`}`, "aria-current": name === tab ? "page" : null }, label)));
-    body.replaceChildren(h("div", { class: "skeleton-lines", "aria-hidden": "true" }, Array.from({ length: 12 }, () => h("i"))));
+    body.replaceChildren(lines(12));
     const views = { edit: showEditor, map: showMap };
     Promise.resolve((views[tab] ?? showList)(body, summary)).then((leave) => {
       if (main.isConnected) leaveTab = leave;
@@ -51,7 +51,7 @@ async function showList(body, summary) {
         h("span", { class: "bar two", "aria-hidden": "true" }, h("i", { class: "maybe", style: { width: width(item.sure + item.maybe) } }), h("i", { style: { width: width(item.sure) } })),
         h("span", {}, h("b", {}, number(item.sure)), " sure, ", number(item.maybe), " maybe")]),
       h("div", { class: "near muted" }, item.synonyms.length > 0 && h("span", {}, `also: ${item.synonyms.join(", ")}`), item.neighbours.length > 0 && h("span", {}, `near: ${item.neighbours.join(", ")}`)),
-      [item.doubt, item.orphan].filter(Boolean).map((text) => h("p", { class: "note" }, icon("warn"), text)))));
+      [item.doubt, item.orphan].filter(Boolean).map((text) => note(text)))));
     if (!found.length) list.append(h("li", { class: "muted" }, "No word matches the filter."));
     summary.textContent = `${plural(data.words.length, "word")}${data.is_default ? ", the default vocabulary" : ""}${data.counting ? `. Counting photos: ${number(data.counting.done)} of ${number(data.counting.total)}` : ""}`;
   }
@@ -74,9 +74,9 @@ async function showEditor(body, summary) {
   summary.textContent = data.is_default ? "You edit a copy of the default vocabulary." : "Your own vocabulary.";
   const text = h("textarea", { id: "vocabulary", spellcheck: false, rows: 24, value: draft ?? data.text, "aria-describedby": "vocabulary-error", oninput: () => dirty() });
   const message = h("p", { id: "vocabulary-error", class: "error", role: "alert" });
-  const save = h("button", { type: "button", class: "button primary", disabled: (draft ?? data.text) === data.text, onclick: () => send("PUT", { text: text.value }) }, "Save");
-  const reset = h("button", { type: "button", class: "button", disabled: data.is_default, onclick: async () =>
-    (await confirm("Back to the default?", "Your list of words is replaced by the default one. Answers about photos are kept.", "Use the default")) && send("DELETE") }, "Reset to default");
+  const save = button("Save", () => send("PUT", { text: text.value }), "button primary", { disabled: (draft ?? data.text) === data.text });
+  const reset = button("Reset to default", async () =>
+    (await confirm("Back to the default?", "Your list of words is replaced by the default one. Answers about photos are kept.", "Use the default")) && send("DELETE"), "button", { disabled: data.is_default });
   const dirty = () => {
     save.disabled = text.value === data.text;
     draft = save.disabled ? null : text.value;
