@@ -21,7 +21,6 @@ from unseen.cli.terminal import make_output_safe
 app = typer.Typer(
     name="unseen",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 PHOTOS = (demo, tag, index, search, serve, duplicates, review, explain)

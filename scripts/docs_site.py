@@ -1,0 +1,24 @@
+"""Hooks of MkDocs: what the pages need on the site but not on GitHub."""
+
+import html
+import re
+from typing import Any
+
+from latex2mathml.converter import convert
+
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+BESIDE = re.compile(r"\[([^\]]+)\]\((\.\./[^)]+|[^):/]+\.csv)\)")  # links to other files of the repository
+
+
+def on_page_markdown(markdown: str, page: Any, files: Any, **_: object) -> str:
+    """Name files that are not on the site, without a link."""
+    if "/" in page.file.src_uri:
+        return markdown
+    return BESIDE.sub(lambda link: link[0] if files.get_file_from_path(link[2]) else link[1], markdown)
+
+
+def on_page_content(content: str, **_: object) -> str:
+    """Write formulas as MathML, which browsers draw without a script."""
+    return FORMULA.sub(
+        lambda found: convert(html.unescape(found[2]), display="inline" if found[1] == "span" else "block"), content
+    )
