@@ -19,6 +19,5 @@ def on_page_markdown(markdown: str, page: Any, files: Any, **_: object) -> str:
 
 def on_page_content(content: str, **_: object) -> str:
     """Write formulas as MathML, which browsers draw without a script."""
-    return FORMULA.sub(
-        lambda found: convert(html.unescape(found[2]), display="inline" if found[1] == "span" else "block"), content
-    )
+    displays = {"span": "inline", "div": "block"}
+    return FORMULA.sub(lambda found: convert(html.unescape(found[2]), display=displays[found[1]]), content)

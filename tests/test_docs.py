@@ -60,21 +60,35 @@ def assert_printed(printed, shown):
 
 
 def blocks(name):
-    """Language and content of the code blocks of a page."""
-    return re.findall(r"^```(\w+)\n(.*?)^```", (ROOT / "docs" / name).read_text(encoding="utf-8"), re.DOTALL | re.M)
+    """Language, name of the file and content of the code blocks of a page."""
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    return re.findall(r'^```(\w+)(?: title="(.+)")?\n(.*?)^```', text, re.DOTALL | re.MULTILINE)
 
 
 @needs_extras
-@pytest.mark.parametrize("page", ["tutorial_photos.md", "tutorial_features.md"])
-def test_the_tutorials_do_what_they_show(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", ["tutorial_photos.md", "tutorial_features.md", "how_to.md"])
+def test_pages_do_what_they_show(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found, names, printed = blocks(page), {"__name__": "docs"}, ""
-    assert {language for language, _ in found} <= {"python", "sh", "text"}
-    for language, code in found:
-        if language == "text":
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("UNSEEN_CACHE", "UNSEEN_LIBRARY"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    names, printed = {"__name__": "docs"}, ""
+    for language, file, code in blocks(page):
+        if file:
+            (tmp_path / file).write_text(code)
+        elif language == "text":
             assert_printed(printed, code)
-        else:
-            printed = run_shell(code) if language == "sh" else run(code, names)
+        elif language != "console":  # of commands that do not end, or change the shell
+            printed = {"sh": run_shell, "python": lambda code: run(code, names)}[language](code)
+
+
+def test_messages_on_the_page_of_errors_are_those_of_the_code():
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    source = "".join(path.read_text(encoding="utf-8") for path in modules().values())
+    rows = re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
+    assert len(rows) > 20
+    missing = [part for row in rows for part in re.findall("`(.*?)`", row) if part not in source]
+    assert not missing
 
 
 def block_after(title, language="python", offset=0):
