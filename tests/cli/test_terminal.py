@@ -28,6 +28,11 @@ def test_version_and_help():
     assert {"demo", "tag", "fit", "reproduce"} <= set(CliRunner().invoke(app, ["--help"]).output.split())
 
 
+def test_a_shell_completes_commands():
+    env = {**os.environ, "_UNSEEN_COMPLETE": "complete_bash", "COMP_WORDS": "unseen cac", "COMP_CWORD": "1"}
+    assert subprocess.check_output(MODULE, env=env, text=True).split() == ["cache"]
+
+
 def test_words_come_from_texts_and_files(tmp_path):
     (tmp_path / "words").write_bytes("\ufeffdog\n# comment\nsalt, pepper\n".encode())
     for given, words in {
