@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib import import_module
+from importlib import import_module, invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def assert_printed(printed, shown):
 def blocks(name):
     """Language, name of the file and content of the code blocks of a page."""
     text = (ROOT / "docs" / name).read_text(encoding="utf-8")
-    return re.findall(r'^```(\w+)(?: title="(.+)")?\n(.*?)^```', text, re.DOTALL | re.MULTILINE)
+    return re.findall(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', text, re.DOTALL | re.MULTILINE)
 
 
 @needs_extras
@@ -75,6 +75,7 @@ def test_pages_do_what_they_show(page, tmp_path, monkeypatch):
     for language, file, code in blocks(page):
         if file:
             (tmp_path / file).write_text(code)
+            invalidate_caches()
         elif language == "text":
             assert_printed(printed, code)
         elif language != "console":  # of commands that do not end, or change the shell
