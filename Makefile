@@ -14,6 +14,7 @@ lint: $(VENV)/.lint ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/bandit -q -r src -ll
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
