@@ -14,6 +14,7 @@ lint: $(VENV)/.lint ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/bandit -q -r src -ll
 
 docs: $(VENV)/.docs ## the pages of docs/ and the reference, in site/; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -7,14 +7,12 @@ from typing import Any
 from latex2mathml.converter import convert
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
-BESIDE = re.compile(r"\[([^\]]+)\]\((\.\./[^)]+|[^):/]+\.csv)\)")  # links to other files of the repository
+OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./[^)]+\)")  # a link to a file of the repository that is not a page
 
 
-def on_page_markdown(markdown: str, page: Any, files: Any, **_: object) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
     """Name files that are not on the site, without a link."""
-    if "/" in page.file.src_uri:
-        return markdown
-    return BESIDE.sub(lambda link: link[0] if files.get_file_from_path(link[2]) else link[1], markdown)
+    return markdown if "/" in page.file.src_uri else OUTSIDE.sub(r"\1", markdown)
 
 
 def on_page_content(content: str, **_: object) -> str:

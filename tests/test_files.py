@@ -28,6 +28,7 @@ class Site:
     cut_after: list = field(default_factory=list)  # bytes sent before a connection is dropped, per request
     statuses: list = field(default_factory=list)  # answered first
     asked: list = field(default_factory=list)
+    location: str = ""  # of a redirection
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -40,6 +41,8 @@ class Handler(BaseHTTPRequestHandler):
             status, start = site.statuses.pop(0) if site.statuses else 416, len(site.body)
         stop = start + site.cut_after.pop(0) if site.cut_after else len(site.body)
         self.send_response(status)
+        if site.location:
+            self.send_header("Location", site.location)
         self.send_header("Retry-After", "0")
         self.send_header("Content-Length", str(len(site.body) - start))
         self.end_headers()
@@ -139,7 +142,7 @@ def test_a_busy_server_is_asked_again_until_the_retries_end(site, tmp_path):
 
 def test_a_failure_says_how_to_get_the_file_by_hand(site, tmp_path, capfd):
     site.statuses = [404]
-    for url in (site.url, "http://127.0.0.1:1/f", "http://no-such-host.invalid/f"):
+    for url in (site.url, "http://127.0.0.1:1/f", "https://no-such-host.invalid/f"):
         with pytest.raises(DownloadError, match=r"^url: ") as caught:
             download(url, tmp_path / "f")
         assert url in str(caught.value)
@@ -148,6 +151,21 @@ def test_a_failure_says_how_to_get_the_file_by_hand(site, tmp_path, capfd):
     assert capfd.readouterr() == ("", "")
     with pytest.raises(ValueError, match=r"^url: "):
         download("file:///etc/passwd", tmp_path / "f")
+
+
+def test_only_safe_addresses_are_asked(site, tmp_path, monkeypatch):
+    for url in ("http://example.org/file.bin", "ftp://example.org/file.bin", "file:///etc/passwd"):
+        for checksum in (None, f"md5:{'0' * 32}"):
+            with pytest.raises(ValueError, match=r"^url: .*https"):
+                download(url, tmp_path / "file.bin", checksum)
+    site.statuses, site.location = [302], "http://example.org/file.bin"
+    with pytest.raises(DownloadError, match=r"without HTTPS"):
+        download(site.url, tmp_path / "file.bin")
+    site.location = ""
+    monkeypatch.setattr("unseen.files.MOST_DOWNLOADED", len(BODY) - 1)
+    with pytest.raises(DownloadError, match=r"too much"):
+        download(site.url, tmp_path / "file.bin")
+    assert not (tmp_path / "file.bin").exists()
 
 
 def test_several_at_once_download_it_once(site, tmp_path):

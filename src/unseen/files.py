@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 Progress = Callable[[int, int | None], object]
 
@@ -28,6 +29,8 @@ _TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
 DAMAGE = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, NotImplementedError, OSError,
           RecursionError, RuntimeError, SyntaxError, TypeError, ValueError, struct.error, tokenize.TokenError,
           zipfile.BadZipFile, zlib.error)  # fmt: skip
+MOST_DOWNLOADED = 64 * 2**30  # bytes
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 MOST_LINE = 16 * 2**20  # bytes of a line: a small archive can hold a line of gigabytes
 
 
@@ -104,14 +107,17 @@ def locked(path: Path, *, wait: bool = True, argument: str = "path") -> Iterator
 
 
 def download(url: str, path: str | Path, checksum: str | None = None, progress: Progress | None = None) -> Path:
-    """Download a file over HTTP(S) to ``path``, unless it exists with the right checksum; return ``path``.
+    """Download a file to ``path``, unless it exists with the right checksum; return ``path``.
 
-    A file whose `checksum` (``"md5:..."`` or ``"sha256:..."``) differs is never put in place. An interrupted
-    download leaves a hidden partial file beside `path`, which the next call with a checksum resumes. Processes
-    that want the same file take turns. ``progress(done, total)`` counts bytes; the total is None if it is unknown.
+    Only over HTTPS, unless the host is this machine or a SHA-256 says what is wanted; a redirection does not lead
+    from HTTPS to HTTP. A file of more than 64 GB, or whose `checksum` (``"md5:..."`` or ``"sha256:..."``) differs,
+    is never put in place. An interrupted download leaves a hidden partial file beside `path`, which the next call
+    with a checksum resumes. Processes that want the same file take turns. ``progress(done, total)`` counts bytes;
+    the total is None if it is unknown.
     """
-    if not url.startswith(("http://", "https://")):
-        raise ValueError(f"url: {url!r} was given. Pass an address that begins with http:// or https://.")
+    is_pinned = checksum is not None and checksum.startswith("sha256:")
+    if not _is_safe(url) and not (is_pinned and url.startswith("http://")):
+        raise ValueError(f"url: {url!r} was given. Pass an address that begins with https://.")
     path = Path(path)
     by_hand = f"download it by hand and put it at {str(path)!r}"
     try:
@@ -142,14 +148,26 @@ def download(url: str, path: str | Path, checksum: str | None = None, progress: 
     return path
 
 
+def _is_safe(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _THIS_MACHINE)
+
+
 def open_session(n_retries: int, **options: Any) -> Any:
     """A session of requests that retries when a server fails or is too busy, after ever longer pauses."""
     import requests
     from requests.adapters import HTTPAdapter
     from urllib3 import Retry
 
+    class Session(requests.Session):
+        def get_redirect_target(self, resp: Any) -> Any:
+            target = super().get_redirect_target(resp)
+            if target is not None and _is_safe(resp.url) and not _is_safe(urljoin(resp.url, target)):
+                raise requests.exceptions.InvalidURL("it leads from a safe address to one without HTTPS")
+            return target
+
     retry = Retry(n_retries, status_forcelist=_TRANSIENT_STATUS, backoff_factor=_PAUSE, **options)
-    session = requests.Session()
+    session = Session()
     session.headers["User-Agent"] = "unseen"
     for scheme in ("http://", "https://"):
         session.mount(scheme, HTTPAdapter(max_retries=retry))
@@ -173,9 +191,13 @@ def _fetch_rest(url: str, part: Path, progress: Progress) -> None:
                     done = have if response.status_code == 206 else 0
                     length = response.headers.get("Content-Length")
                     total = done + int(length) if length else None
+                    if total is not None and total > MOST_DOWNLOADED:
+                        raise requests.exceptions.InvalidHeader(f"it has {total:,} bytes, which is too much")
                     with part.open("ab" if done else "wb") as file:
                         for block in response.iter_content(_BLOCK):
                             done += file.write(block)
+                            if done > (total or MOST_DOWNLOADED):
+                                raise requests.exceptions.InvalidHeader("it has more bytes than announced")
                             progress(done, total)
                 return
             except (requests.exceptions.ChunkedEncodingError, requests.ConnectionError):

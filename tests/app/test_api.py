@@ -2,8 +2,8 @@
 
 import csv
 import io
-import threading
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pytest
 from tests.app.conftest import client_of, error_of
 from tests.photos.world import calibrated, paint
 
-from unseen.app.engine import ID, Batcher
+from unseen.app.engine import ID
 
 
 def wait(client, job):
@@ -282,26 +282,43 @@ def test_a_token_opens_the_api_and_then_a_cookie(library):
         assert client.get("/v1/status").status_code == 200
 
 
-def test_a_full_queue_says_when_to_come_back(tmp_path, monkeypatch):
-    path, held = paint(tmp_path / "x.jpg", ["red"]), threading.Event()
-    original = Batcher.__call__
-
-    async def full(self, asked):
-        for _ in range(self._waiting.maxsize):
-            self._waiting.put_nowait((None, None))
-        try:
-            return await original(self, asked)
-        finally:
-            while not self._waiting.empty():
-                self._waiting.get_nowait()
-            held.set()
-
-    monkeypatch.setattr(Batcher, "__call__", full)
+def test_a_full_queue_says_when_to_come_back(tmp_path):
+    photo = paint(tmp_path / "x.jpg", ["red"]).read_bytes()
     with client_of(model=calibrated(), queue=2) as client:
-        answer = client.post("/v1/tag", **form(path, words="red"))
+        answer = client.post("/v1/tag", files=[("photo", photo)] * 3, data={"words": "red"})
         assert error_of(answer, 429) == "busy"
         assert answer.headers["retry-after"] == "1"
-    assert held.is_set()
+        for _ in range(2):  # the room is free again
+            answer = client.post("/v1/tag", files=[("photo", photo)] * 2, data={"words": "red"})
+            assert len(answer.json()["photos"]) == 2
+
+
+def bomb():
+    """A PNG file of a few kilobytes that claims 40,000 x 40,000 pixels, and has them."""
+
+    def chunk(kind, content):
+        return len(content).to_bytes(4) + kind + content + zlib.crc32(kind + content).to_bytes(4)
+
+    head = (40_000).to_bytes(4) * 2 + bytes([8, 2, 0, 0, 0])
+    packer = zlib.compressobj(9)
+    pixels = b"".join(packer.compress(bytes(120_001)) for _ in range(2000)) + packer.flush()
+    parts = chunk(b"IHDR", head) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + parts
+
+
+def test_photos_that_take_too_much_memory_or_time_are_refused(tmp_path, monkeypatch):
+    good = paint(tmp_path / "x.jpg", ["red"]).read_bytes()
+    with client_of(model=calibrated()) as client:
+        sent = [("photo", ("bomb.png", bomb())), ("photo", ("x.jpg", good))]
+        bad, fine = client.post("/v1/tag", files=sent, data={"words": "red"}).json()["photos"]
+        assert bad["problem"]
+        assert fine["tags"][0]["name"] == "red"
+        answer = client.post("/v1/explain", files={"photo": b"x"}, data={"word": "red"})
+        assert error_of(answer, 422) == "unreadable"
+        monkeypatch.setattr("unseen.app.uploads.MOST_SECONDS", 0.0)
+        assert error_of(client.post("/v1/tag", files={"photo": good}, data={"words": "red"}), 408) == "too_slow"
+        monkeypatch.undo()
+        assert client.post("/v1/tag", files={"photo": good}, data={"words": "red"}).status_code == 200
 
 
 def test_figures_are_for_prometheus(client):

@@ -152,8 +152,9 @@ def test_a_second_writer_is_refused_and_readers_are_not(library):
 
 def test_a_library_is_tagged_without_its_photos(library, tmp_path):
     (tmp_path / "photos").rename(tmp_path / "away")
-    out = run("tag", "-L", library.path).stdout
+    out = run("tag", "-L", library.path, "-o", tmp_path / "page.html").stdout
     assert "cat.jpg\n  sure   cat " in out
+    assert (tmp_path / "page.html").read_text().count("data:image/jpeg;base64,") == 4
     out = run("tag", "-L", library.path, tmp_path / "photos" / "cat.jpg", "-w", "cat", "--json").stdout
     assert Path(json.loads(out)["path"]).name == "cat.jpg"
 

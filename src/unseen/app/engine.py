@@ -10,6 +10,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -106,7 +107,8 @@ class Batcher:
 
     def __init__(self, engine: Engine, observe: Callable[[int], None], queue: int = 128, most: int = 16) -> None:
         self._engine, self._most, self._observe = engine, most, observe
-        self._waiting: asyncio.Queue[tuple[Asked, asyncio.Future[Answer]]] = asyncio.Queue(queue)
+        self._waiting: asyncio.Queue[tuple[Asked, asyncio.Future[Answer]]] = asyncio.Queue()
+        self.free = queue  # photos that may be taken in
         self._pool = ThreadPoolExecutor(os.cpu_count() or 1, "unseen-backbone")
         self._workers: list[asyncio.Task[None]] = []
 
@@ -126,10 +128,19 @@ class Batcher:
         await asyncio.gather(*self._workers, return_exceptions=True)
         self._pool.shutdown(wait=True)
 
-    async def __call__(self, asked: Sequence[Asked]) -> list[Answer]:
-        """Answers, in the order of the photos; `Busy` if too many are waiting."""
-        if self._waiting.maxsize - self._waiting.qsize() < len(asked):
+    @contextmanager
+    def room(self, n_photos: int) -> Iterator[None]:
+        """Room for the photos of a request, from the moment that it is read; `Busy` if there is none."""
+        if n_photos > self.free:
             raise Busy
+        self.free -= n_photos
+        try:
+            yield
+        finally:
+            self.free += n_photos
+
+    async def __call__(self, asked: Sequence[Asked]) -> list[Answer]:
+        """Answers, in the order of the photos."""
         loop = asyncio.get_running_loop()
         futures = [loop.create_future() for _ in asked]
         for item in zip(asked, futures, strict=True):
@@ -183,7 +194,7 @@ class Engine:
     def __init__(
         self, library: PhotoLibrary | None, model: PhotoTagger | None, reports: Sequence[Path] = ()
     ) -> None:
-        self.library, self.started = library, time.time()
+        self.library = library
         self._start_model = model or PhotoTagger.load()
         self._others = set[Path]() if model is None else set(self._models)  # learned on top of another model
         self.reports = {f"{i}": path for i, path in enumerate(reports)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
@@ -195,7 +196,7 @@ def create_app(
         responses={"4XX": {"description": "An error: a code and a sentence.", "model": Failed}},
     )  # fmt: skip
     app.state.is_ready = False
-    app.include_router(_routes(engine, batcher, decoder, token is not None))
+    app.include_router(_routes(engine, batcher, decoder))
     _add_plain_routes(app, figures, token)
     _add_error_handlers(app)
     app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
@@ -392,23 +393,21 @@ def _is_form(request: Request) -> bool:
     return request.headers.get("content-type", "").startswith("multipart/form-data")
 
 
-def _routes(engine: Engine, batcher: Batcher, decoder: Decoder, has_token: bool) -> APIRouter:
+def _routes(engine: Engine, batcher: Batcher, decoder: Decoder) -> APIRouter:
     """Routes below /v1; those that wait for the disk or the processor run in threads."""
     router = APIRouter(prefix="/v1")
 
     async def tag_uploads(
         photos: Sequence[UploadFile], query: Words, top: int, min_p: float
     ) -> list[dict[str, Any]]:
-        found: list[Any] = []
-        for photo in photos:
-            decoded = await decoder(await photo.read(), Path(photo.filename or "").suffix)
-            found.append((Path(photo.filename or "photo").name[:MOST_LETTERS], decoded))
-        asked = [
-            Asked(decoded.pixels, None, query, top, min_p) for _, decoded in found if decoded.pixels is not None
-        ]
-        answers = iter(await batcher(asked))
+        names = [Path(photo.filename or "photo").name[:MOST_LETTERS] for photo in photos]
+        with batcher.room(len(photos)):
+            contents = [(await photo.read(), Path(photo.filename or "").suffix) for photo in photos]
+            found = await asyncio.gather(*(decoder(*content) for content in contents))
+            pixels = [decoded.pixels for decoded in found if decoded.pixels is not None]
+            answers = iter(await batcher([Asked(one, None, query, top, min_p) for one in pixels]))
         results = []
-        for name, decoded in found:
+        for name, decoded in zip(names, found, strict=True):
             if decoded.pixels is None:
                 nothing = {"width": 0, "height": 0, "tags": [], "guess": None}
                 results.append({"id": None, "name": name, **nothing, "problem": decoded.problem})
@@ -417,14 +416,14 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder, has_token: bool)
                 results.append(_answer(engine.keep(name, decoded, answer), name, decoded.size, answer, query))
         return results
 
-    def stored(key: str, query: Words) -> tuple[str, Any, Asked, dict[str, bool]]:
+    def stored(key: str) -> tuple[str, tuple[int, int], Any, dict[str, bool]]:
         columns, _ = engine.columns(key)
         copies = engine.photos(key)
         if copies:
             first = copies[0][1]
-            return _photo([first])["name"], (first.width, first.height), columns, engine.verdicts(key)  # type: ignore[return-value]
+            return _photo([first])["name"], (first.width, first.height), columns, engine.verdicts(key)
         upload = engine.uploads[key]
-        return upload.name, upload.size, columns, {}  # type: ignore[return-value]
+        return upload.name, upload.size, columns, {}
 
     @router.post("/tag", tags=["tags"], openapi_extra=_body(TagRequest, photo=_PHOTOS, words=_WORDS))
     async def tag(request: Request) -> dict[str, Any]:
@@ -444,9 +443,10 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder, has_token: bool)
             body = await _read_json(request, TagRequest)
             words = None if body.words is None else split_words("\n".join(body.words))
             query = await run_in_threadpool(engine.query, words)
-            known = [await run_in_threadpool(stored, key, query) for key in body.ids]
-            asked = [Asked(None, columns, query, body.top, body.min_p) for _, _, columns, _ in known]  # type: ignore[arg-type]
-            answers = await batcher(asked)
+            known = [await run_in_threadpool(stored, key) for key in body.ids]
+            with batcher.room(len(known)):
+                asked = [Asked(None, columns, query, body.top, body.min_p) for _, _, columns, _ in known]
+                answers = await batcher(asked)
             found = [
                 _answer(key, name, size, answer, query, verdicts)
                 for key, (name, size, _, verdicts), answer in zip(body.ids, known, answers, strict=True)

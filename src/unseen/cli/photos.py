@@ -88,6 +88,7 @@ def tag(
         check_output(output)
         from unseen.photos.library import PhotoLibrary
         from unseen.photos.tagger import MAYBE, SURE, card_rows, thumbnail
+        from unseen.templates import data_uri
 
         tagger = load_tagger(model, backbone)
         query = tagger.query(read_vocabulary(words))
@@ -101,10 +102,15 @@ def tag(
         elif not query.gives_p:
             raise ValueError("--min-p: this model gives scores, not probabilities. Leave it out.")
         most = top or (None if every or query.gives_p else _TOP)
+        picture: Callable[[str], str] = thumbnail
         if library is None:
             tagged = tagger.tag(photos, query, most, min_p=min_p)
         else:
-            tagged = tags_in(PhotoLibrary.open(library), query, most, min_p, photos)
+            opened = PhotoLibrary.open(library)
+            tagged = tags_in(opened, query, most, min_p, photos)
+            if output is not None:
+                known = {photo.path: photo for photo in opened.photos()}
+                picture = lambda path: data_uri(opened.thumbnail(known[path]) or b"")  # noqa: E731
         for doubt in query.doubts.values():
             typer.echo(f"unseen tag: {printable(doubt.sentence)}", err=True)
         show = _print_json if as_json else _csv_printer() if as_csv else _text_printer()
@@ -116,7 +122,7 @@ def tag(
             elif output is not None:
                 path = PurePath(printable(photo.path))
                 rows = card_rows(photo.tags or filter(None, [photo.guess]), query.doubts)
-                cards.append((thumbnail(photo.path), path.name, rows, str(path.parent)))
+                cards.append((picture(photo.path), path.name, rows, str(path.parent)))
             if photo.problem is None or as_json:
                 show(photo, query.doubts)
         if not (as_json or as_csv):

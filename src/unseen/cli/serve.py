@@ -38,7 +38,9 @@ def serve(
         opened = PhotoLibrary.open(place) if library is not None or (place / DATABASE).is_file() else None
         if host not in _LOCAL and token is None:
             token = secrets.token_urlsafe(24)
-        hosts = [*name, "*"] if host in ("0.0.0.0", "::") else [host, *name]  # with a token any name will do
+        # With a token, any name will do.
+        is_everywhere = host in ("0.0.0.0", "::")  # nosec B104
+        hosts = [*name, "*"] if is_everywhere else [host, *name]
         app = server.create_app(opened, model, reports=reports, hosts=hosts, token=token)
 
         def show(url: str) -> None:

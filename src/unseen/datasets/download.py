@@ -29,7 +29,7 @@ class DataSet:
         return sum(size for _, size in self.archives.values())
 
 
-_VOC, _MIRROR = "http://host.robots.ox.ac.uk/pascal/VOC", "https://data.pjreddie.com/files"
+_VOC, _MIRROR = "https://thor.robots.ox.ac.uk/pascal/VOC", "https://data.pjreddie.com/files"
 DATA_SETS = {
     "voc2007": DataSet(
         "PASCAL VOC2007: 20 labels, trainval and test",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from io import BytesIO
@@ -20,6 +20,7 @@ from unseen.images.features import describe_each
 from unseen.labels.names import label_key
 from unseen.photos.storage import Rows, Snapshot, decode_rows
 from unseen.photos.stored_scores import Floats, StoredScores, find_form
+from unseen.solvers import one_thread
 
 if TYPE_CHECKING:
     from unseen.photos.tagger import PhotoTagger
@@ -257,18 +258,6 @@ def exact_best(
         likely = p >= min_p
         rows, scores, p = rows[likely], scores[likely], p[likely]
     return Best(rows, scores, p).first(top)
-
-
-def one_thread() -> AbstractContextManager[Any]:
-    """Let numpy's products use one thread."""
-    return _controller().limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
-
-
-@cache
-def _controller() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
 
 
 def exact_columns(

@@ -241,7 +241,7 @@ class Snapshot(NamedTuple):
         wanted = np.full(len(self.features), not condition)
         if condition:
             tables = "files JOIN images ON images.id = files.image" if "files." in condition else "images"
-            asked = f"SELECT images.row FROM {tables} WHERE {condition}"
+            asked = f"SELECT images.row FROM {tables} WHERE {condition}"  # nosec B608
             wanted[np.array(self.db.execute(asked, values).fetchall(), dtype=np.intp).ravel()] = True
         wanted[self.dead] = False
         return wanted

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -21,6 +22,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from unseen.solvers import one_thread
 from unseen.solvers.interior import solve_on_working_set
 from unseen.solvers.row_kernels import FEW_LABELS
 from unseen.solvers.rows import Floats, Rows, run_in_threads
@@ -31,6 +33,7 @@ FIRST_SLOTS = 16
 FEW_COLUMNS = 64  # labels: up to this many, X'Psi is computed once for each Psi, and everything else from it
 MAX_EPOCHS = 1000
 FIRST_FINISH = 10  # epochs before a second-order finish is considered
+FEW_FREE = 1000  # duals, whose systems are factored by one thread
 MAX_FREE = 1500  # duals of a finish: beyond this, a dense system costs more than the passes it saves
 ROW_COST = 3e4  # flops that take as long as a visit of a row, without its products
 FINISH_COST = 0.3  # flops of a finish by the cube of its duals
@@ -293,7 +296,8 @@ def finish(images: TrainingImages, problems: RowProblems, duals: SparseDuals, to
         H = (X @ X.T / problems.beta) * (A[label] @ A[label].T) * np.outer(targets, targets)
         sides = np.arange(len(image)) if images.is_mean else 2 * image + (targets < 0)
         _, first, side_of = np.unique(sides, return_index=True, return_inverse=True)
-        u = solve_on_working_set(H, side_of, images.caps(image[first], label[first]), 0.5 * tol)
+        with one_thread() if len(H) < FEW_FREE else nullcontext():
+            u = solve_on_working_set(H, side_of, images.caps(image[first], label[first]), 0.5 * tol)
         psi = sp.csr_array((u * targets, (image, label)), shape=T.shape)
         psi.eliminate_zeros()
         duals.replace(psi)

@@ -52,8 +52,10 @@ def render(name: str, **context: Any) -> str:
 def _environment() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-    escape = select_autoescape((), disabled_extensions=("md.j2",), default=True)
-    environment = Environment(loader=PackageLoader("unseen"), autoescape=escape, undefined=StrictUndefined)
+    environment = Environment(
+        loader=PackageLoader("unseen"), undefined=StrictUndefined,
+        autoescape=select_autoescape((), disabled_extensions=("md.j2",), default=True),
+    )  # fmt: skip
     environment.trim_blocks = environment.lstrip_blocks = environment.keep_trailing_newline = True
     environment.filters |= {"marks": marks, "numeric_columns": numeric_columns}
     return environment
