@@ -19,7 +19,8 @@ import numpy as np
 from benchmarks._timing import arguments, show, write_json
 from unseen.calibration import calibrate
 from unseen.ensembles import Stacked
-from unseen.evaluation.metrics import mean_average_precision
+from unseen.evaluation import plots
+from unseen.evaluation.metrics import mean_average_precision, reliability
 from unseen.experiment.data import read_data
 from unseen.images.imagenet import imagenet_knowledge
 from unseen.labels.names import everyday_labels
@@ -104,6 +105,12 @@ def main() -> None:
     show("together", [{"labels": kind} | judge(*parts) for kind, parts in together.items()])
     for kind, (Y, p, _) in together.items():
         show(f"tenths, {kind} labels", tenths(Y, p))
+    if args.figure is not None:
+        groups = {
+            f"{kind} labels": reliability(Y.reshape(-1, 1), p.reshape(-1, 1))
+            for kind, (Y, p, _) in together.items()
+        }
+        plots.save(plots.reliability_diagram(groups, FEWEST), args.figure)
     write_json(args.json, rows)
 
 
