@@ -106,10 +106,8 @@ def main() -> None:
     for kind, (Y, p, _) in together.items():
         show(f"tenths, {kind} labels", tenths(Y, p))
     if args.figure is not None:
-        groups = {
-            f"{kind} labels": reliability(Y.reshape(-1, 1), p.reshape(-1, 1))
-            for kind, (Y, p, _) in together.items()
-        }
+        parts = {f"{kind} labels": (Y[:, None], p[:, None]) for kind, (Y, p, _) in together.items()}
+        groups = {name: reliability(*part) for name, part in parts.items()}
         plots.save(plots.reliability_diagram(groups, FEWEST), args.figure)
     write_json(args.json, rows)
 
