@@ -24,7 +24,7 @@ MOST_LISTED = 5  # items shown in a message
 def listed(items: Sequence[Any]) -> str:
     """Show the first few items in a message."""
     more = f" and {len(items) - MOST_LISTED} more" if len(items) > MOST_LISTED else ""
-    shown = (item if len(str(item)) <= 60 else f"{str(item)[:60]}..." for item in items[:MOST_LISTED])
+    shown = (item if len(str(item)) <= 150 else f"{str(item)[:150]}..." for item in items[:MOST_LISTED])
     return ", ".join(map(repr, shown)) + more
 
 
