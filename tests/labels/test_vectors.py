@@ -109,7 +109,7 @@ def test_a_table_is_scanned_once_for_a_list_of_names_and_again_when_it_changes(t
         patch.setattr(module, "_read_text", None)
         assert look_up(names, path, missing="mean").resolved == first.resolved
         patch.setattr(module, "candidate_words", lambda name: {name, name.upper()})  # other rules
-        with pytest.raises(ValueError):  # the table is read again
+        with pytest.raises(ValueError, match="not callable"):  # the table is read again
             look_up(names, path, missing="mean")
     (kept,) = cache.rglob("*.npz")
     kept.write_bytes(kept.read_bytes()[:50])  # damaged: made again
