@@ -86,7 +86,8 @@ def read_table(
 
 
 def _wrong(path: Path, what: str) -> ValueError:
-    return ValueError(f"path: {str(path)!r}: {what}")
+    short = what if len(what) < 500 else f"{what[:250]} ... {what[-200:]}"  # a cell may be very long
+    return ValueError(f"path: {str(path)!r}: {short}")
 
 
 def _read_text(path: Path) -> tuple[DataFrame, list[str]]:
