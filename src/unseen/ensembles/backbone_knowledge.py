@@ -242,7 +242,14 @@ class BackboneKnowledge(ScoredTagger):
         return names, unit_rows(M) @ self.name_basis_
 
     def _by_class(self, of_names: Any) -> Any:
-        return np.maximum.reduceat(of_names[self.membership_.indices], self.membership_.indptr[:-1], axis=0)
+        """The largest value among the names of each class: of the first names, then of the second ones, ..."""
+        names, first = self.membership_.indices, self.membership_.indptr[:-1]
+        counts = np.diff(self.membership_.indptr)
+        largest = of_names[names[first]]
+        for k in range(1, counts.max()):
+            classes = np.flatnonzero(counts > k)
+            largest[classes] = np.maximum(largest[classes], of_names[names[first[classes] + k]])
+        return largest
 
     def _part_table(self, X: Any, M: Matrix, rows: Any, columns: Any) -> tuple[list[tuple[Kind, str]], Matrix]:
         p, affinities = self._probabilities(scaled(X, normalize=False)), self._about(M).affinities

@@ -29,6 +29,7 @@ from unseen.labels.encoders import split_prompt, with_absolute_path
 from unseen.labels.knowable import Doubt, doubts
 from unseen.labels.names import Vocabulary, everyday_labels, label_key, merge_names
 from unseen.labels.space import LabelSpace
+from unseen.solvers import one_thread
 from unseen.templates import data_uri
 from unseen.validation import Matrix, check_choice, check_count, check_names, check_number, listed
 
@@ -201,13 +202,17 @@ class PhotoTagger:
         """
         if path is None:
             with as_file(files("unseen.photos").joinpath("data/model.safetensors")) as packaged:
-                return cls.load(packaged)
-        tagger: ZeroShotTagger = ZeroShotTagger.load(path)
+                return cls._load(packaged, None, is_trusted=True)
+        return cls._load(path, backbone, is_trusted=model_file.is_own(path))
+
+    @classmethod
+    def _load(cls, path: str | Path, backbone: Backbone | str | None, *, is_trusted: bool) -> PhotoTagger:
+        tagger: ZeroShotTagger = model_file.load(path, ZeroShotTagger, is_trusted=is_trusted)  # type: ignore[type-abstract]
         notes = model_file.read_notes(path).get("photos")
         if not isinstance(notes, dict):
             raise ValueError(f"path: {str(path)!r} does not tag photos. Pass a model from unseen fit.")
         try:
-            if not model_file.is_own(path):
+            if not is_trusted:
                 notes = _without_files(notes, backbone, path)
             opened = open_backbone(notes["backbone"], n_threads=1) if backbone is None else backbone
             network = open_backbone(opened, n_threads=1) if isinstance(opened, str) else opened
@@ -322,12 +327,13 @@ class PhotoTagger:
         vocabulary = words if isinstance(words, Vocabulary) else None
         words = words.words if isinstance(words, Vocabulary) else words
         asked = self.label_vectors(words)
-        if isinstance(words, str):
-            return Query(self, asked)
-        self.tagger._embed(self.tagger._resolve(asked)[1], "words")  # their length
-        known = dict(zip(self.tagger.label_names_, self.tagger.label_vectors_, strict=True))
-        found = doubts(asked, known, None if isinstance(words, Mapping) else self.vectors)
-        return Query(self, asked, found, vocabulary)
+        with one_thread():  # small products
+            if isinstance(words, str):
+                return Query(self, asked)
+            self.tagger._embed(self.tagger._resolve(asked)[1], "words")  # their length
+            known = dict(zip(self.tagger.label_names_, self.tagger.label_vectors_, strict=True))
+            found = doubts(asked, known, None if isinstance(words, Mapping) else self.vectors)
+            return Query(self, asked, found, vocabulary)
 
     def explain(self, photo: str | Path, word: str, by: str = "labels") -> Explanation:
         """Split the score of a photo for a word into exact parts.
