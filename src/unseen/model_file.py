@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as serialize
 
-from unseen.files import write_atomically
+from unseen.files import reason, write_atomically
 
 HEADER = "unseen-model"  # the only entry of the metadata, so that equal models are equal files
 VERSION = 2
@@ -149,7 +149,9 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except (SafetensorError, ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
             ValueError) as error:  # fmt: skip
-        found = f"{str(path)!r} is not a model file of unseen, or is damaged ({type(error).__name__}: {error})"
+        found = (
+            f"{str(path)!r} is not a model file of unseen, or is damaged ({type(error).__name__}: {reason(error)})"
+        )
         raise ValueError(f"path: {found}. {ADVICE}") from error
 
 

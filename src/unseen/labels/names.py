@@ -157,20 +157,22 @@ class Vocabulary(NamedTuple):
                 removed[label_key(text[1:].strip())] = number
             elif text.startswith("@"):
                 if text != "@everyday":
-                    raise ValueError(f"{source}, line {number}: {text!r} is unknown. Write @everyday.")
+                    raise ValueError(f"{source}, line {number}: {text[:60]!r} is unknown. Write @everyday.")
                 everyday = True
             elif text:
                 head, _, tail = text.partition(":")
                 *parents, name = (part.strip() for part in head.split(">"))
                 others = [part.strip() for part in tail.split(",") if part.strip()]
                 if not name or not all(parents) or "!" in (others or [""]):
-                    raise ValueError(f"{source}, line {number}: a name is missing in {text!r}.")
+                    raise ValueError(f"{source}, line {number}: a name is missing in {text[:60]!r}.")
                 words = (name, *(word for word in others if not word.startswith("!")))
                 exclusions = tuple(word[1:].strip() for word in others if word.startswith("!"))
                 tag = VocabularyTag(name, tuple(parents), words, exclusions)
                 first, _ = found.setdefault(label_key(name), (number, tag))
                 if first != number:
-                    raise ValueError(f"{source}, line {number}: {name!r} is on line {first} already. Keep one.")
+                    raise ValueError(
+                        f"{source}, line {number}: {name[:60]!r} is on line {first} already. Keep one."
+                    )
         if everyday:
             for word in everyday_labels():
                 found.setdefault(label_key(word), (0, VocabularyTag(word, (), (word,))))

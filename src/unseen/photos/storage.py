@@ -281,6 +281,8 @@ def locate_roots(db: sqlite3.Connection, library: Path) -> dict[int, Path]:
     """Folders of a library: where they were or, if gone, in the same place relative to the library."""
     found = {}
     for key, path, beside in db.execute("SELECT id, path, beside FROM roots"):
+        if not isinstance(path, str):
+            raise OSError(f"library: {str(library)!r} is damaged. Copy the whole folder again, or make a new one.")
         there = Path(path)
         if beside is not None and not there.is_dir() and (library / beside).is_dir():
             there = Path(os.path.normpath(library / beside))
