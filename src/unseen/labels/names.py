@@ -170,9 +170,7 @@ class Vocabulary(NamedTuple):
                 tag = VocabularyTag(name, tuple(parents), words, exclusions)
                 first, _ = found.setdefault(label_key(name), (number, tag))
                 if first != number:
-                    raise ValueError(
-                        f"{source}, line {number}: {name[:60]!r} is on line {first} already. Keep one."
-                    )
+                    raise ValueError(f"{source}, line {number}: {name[:60]!r} is on line {first} as well.")
         if everyday:
             for word in everyday_labels():
                 found.setdefault(label_key(word), (0, VocabularyTag(word, (), (word,))))
