@@ -1,11 +1,13 @@
-"""How close does `extract_features` come to ONNX Runtime alone, which gets ready arrays and reads no file?
+"""How close do `extract_features` and `PhotoTagger.tag` come to the network alone?
 
-    python -m benchmarks.feature_throughput
+    python -m benchmarks.feature_throughput [--images 1000]
 
 Needs the extra ``images``. Both sides use all cores and the same network (EfficientNet-Lite0) in one process and
 take turns; medians over rounds. The bare loop is the faster of: one thread per core with one image per call, or
-one thread that gives batches of 16 to a session of as many threads. Then, on one thread, where the time of an
-image goes (processor time, so that other programs do not count).
+one thread that gives batches of 16 to a session of as many threads; both get ready arrays and read no file. The
+loop over files also reads and prepares each photo, one thread per core. Tags are those of the everyday words, with
+their probabilities. Then, on one thread, where the time of an image goes (processor time, so that other programs do
+not count).
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ import onnxruntime
 
 from benchmarks.photos import write_photos
 from unseen.images.backbones import open_backbone
-from unseen.images.features import extract_features
+from unseen.images.features import REDUCED, extract_features
 from unseen.images.imagenet import DATA
-from unseen.images.preprocessing import prepare
-from unseen.images.reading import read_image
+from unseen.images.preprocessing import prepare, shorter_side
+from unseen.images.reading import open_image, read_image
+from unseen.photos.tagger import PhotoTagger
 
 BATCH = 16
 
@@ -56,10 +59,12 @@ def main() -> None:
         size = statistics.mean(path.stat().st_size for path in paths)
         print(f"{n} JPEG files of 500 x 375 pixels, {size / 1000:.0f} kB each on average; {cores} cores")
         times = race(folder, paths, cores, arguments.rounds)
-        whole = times.pop("extract_features")
-        print(f"{'extract_features':38s} {n / whole:7.1f} images/s")
+        ours = {side: times.pop(side) for side in ("extract_features", "PhotoTagger.tag")}
+        for side, whole in ours.items():
+            print(f"{side:38s} {n / whole:7.1f} images/s")
         for loop, median in times.items():
-            print(f"{loop:38s} {n / median:7.1f} images/s; extract_features reaches {median / whole:.2f} of it")
+            shares = " and ".join(f"{median / whole:.2f}" for whole in ours.values())
+            print(f"{loop:38s} {n / median:7.1f} images/s; ours reach {shares} of it")
         profile(paths[: min(n, 60)])
 
 
@@ -79,7 +84,20 @@ def race(folder: Path, paths: list[Path], cores: int, rounds: int) -> dict[str, 
         for start in range(0, len(arrays), BATCH):
             many.run(None, {name: arrays[start : start + BATCH]})
 
+    def read_and_run(path: Path) -> None:
+        with open_image(path, REDUCED * shorter_side(backbone.preprocessing)) as opened:
+            pixels = prepare(opened.pixels, backbone.preprocessing)
+        one.run(None, {name: pixels[None]})
+
+    def over_files() -> None:
+        with ThreadPoolExecutor(cores) as pool:
+            list(pool.map(read_and_run, paths))
+
+    model = PhotoTagger.load()
+    query = model.query()
     sides = {
+        "loop over files, a thread a core": over_files,
+        "PhotoTagger.tag": lambda: list(model.tag(paths, query, None, min_p=0.3)),
         "a thread a core, one image a call": threads,
         f"one session, batches of {BATCH}": batches,
         "extract_features": lambda: extract_features(paths, folder / f"feats{next(outputs)}", backbone),
