@@ -6,7 +6,7 @@ Needs the extra ``images``. Both sides use all cores and the same network (Effic
 take turns; medians over rounds. The bare loop is the faster of: one thread per core with one image per call, or
 one thread that gives batches of 16 to a session of as many threads; both get ready arrays and read no file. The
 loop over files also reads and prepares each photo, one thread per core. Tags are those of the everyday words, with
-their probabilities. Then, on one thread, where the time of an image goes (processor time, so that other programs do
+their probabilities. Then, on one thread, where the time of an image goes (processor time: other programs do
 not count).
 """
 
