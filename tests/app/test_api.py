@@ -207,7 +207,9 @@ def test_tags_are_written_to_sidecars_and_taken_back(client, library):
 
 def test_reports_are_shown(tmp_path):
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "table1.csv").write_text("method,miap\nTAEP,50.0\n")
+    (tmp_path / "run" / "results.md").write_text(
+        "**Table 1**\n\n| method | MiAP |\n| --- | ---: |\n| TAEP | **50.0** |\n"
+    )
     (tmp_path / "run" / "figure.png").write_bytes(b"\x89PNG")
     (tmp_path / "secret.png").write_bytes(b"no")
     with client_of(model=calibrated(), reports=[tmp_path / "run"]) as client:

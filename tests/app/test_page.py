@@ -512,12 +512,14 @@ def test_results_and_the_api_are_shown(browser, library, tmp_path):
     from PIL import Image
 
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "table1.csv").write_text("method,miap\nTAEP,50.0\n")
+    (tmp_path / "run" / "results.md").write_text(
+        "**Table 1**\n\n| method | MiAP |\n| --- | ---: |\n| TAEP | **50.0** |\n"
+    )
     Image.new("RGB", (40, 30), "white").save(tmp_path / "run" / "figure.png")
     with page_of(browser, library, calibrated(), reports=[tmp_path / "run"]) as page:
         page.open("#/results")
         page.see(".tabs a", "run")
-        page.see("table", "Zero-shot method miap TAEP 50.0")
+        page.see("table", "Table 1 method MiAP TAEP 50.0")
         page.until(
             lambda: page.run("return document.querySelector('.figures img').naturalWidth") == 40, "a figure"
         )
@@ -601,7 +603,9 @@ def shown(browser, tmp_path_factory):
     """The page of a server that no test changes."""
     folder = tmp_path_factory.mktemp("shown")
     (folder / "run").mkdir()
-    (folder / "run" / "table1.csv").write_text("method,miap\nTAEP,50.0\n")
+    (folder / "run" / "results.md").write_text(
+        "**Table 1**\n\n| method | MiAP |\n| --- | ---: |\n| TAEP | **50.0** |\n"
+    )
     with page_of(browser, painted(folder, *MIXED), calibrated(), reports=[folder / "run"]) as page:
         yield page
 

@@ -314,10 +314,8 @@ class Engine:
         """Row and facts of a photo of the library and its copies; none if it is not there."""
         if self.library is None:
             return []
-        low = bytes.fromhex(key)
-        high = (int.from_bytes(low) + 1).to_bytes(len(low) + 1).lstrip(b"\0").rjust(len(low), b"\0")
         with self.library.snapshot() as now:
-            return list(now.photos("images.digest >= ? AND images.digest < ?", (low, high)))
+            return list(now.photos("images.digest >= ? AND images.digest < ?", _digests(key)))
 
     def photo(self, key: str) -> Photo:
         """The first copy of a photo of the library."""
@@ -348,8 +346,9 @@ class Engine:
         """Answers on a photo of the library, by the keys of the words."""
         if self.library is None:
             return {}
-        found = (answer for answer in self.library.corrections() if answer.digest.startswith(key))
-        return {label_key(answer.word): answer.verdict for answer in found}
+        asked = "SELECT key, verdict FROM corrections WHERE digest >= ? AND digest < ?"
+        with self.library.snapshot() as now:
+            return {word: bool(verdict) for word, verdict in now.db.execute(asked, _digests(key))}
 
     def tags(self, key: str) -> tuple[tuple[Tag, ...], Tag | None]:
         """Sure and maybe tags of a photo, and the best guess if there are none."""
@@ -642,3 +641,9 @@ def _outcomes(outcomes: Iterator[Any]) -> dict[str, Any]:
                 names = {"photo": Path(photo).name, "file": Path(change.target).name}
                 changes.append(names | {"words": list(change.words)})
     return {"tags": n_tags, "photos": len(photos), "changes": changes, "problems": problems[:MOST_SHOWN]}
+
+
+def _digests(key: str) -> tuple[bytes, bytes]:
+    """Bounds of the digests that begin with the hex digits of a key: the first, and one past the last."""
+    low = bytes.fromhex(key)
+    return low, low + b"\xff" * (33 - len(low))

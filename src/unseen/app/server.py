@@ -733,12 +733,8 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder) -> APIRouter:
     def result(id: Annotated[str, InPath(max_length=20)]) -> dict[str, Any]:
         """Tables and figures of a report."""
         folder = _report(engine, id)
-        tables = []
-        for name, title in (("table1", "Zero-shot"), ("table2", "Generalized zero-shot")):
-            if (folder / f"{name}.csv").is_file():
-                with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-                    columns, *body = list(csv.reader(file))
-                tables.append({"title": title, "columns": columns, "rows": body})
+        report = folder / "results.md"
+        tables = _tables(report.read_text(encoding="utf-8")) if report.is_file() else []  # else it is not finished
         figures = [f"/v1/results/{id}/{path.name}" for path in sorted(folder.glob("*.png"))]
         return {"id": id, "title": folder.name, "tables": tables, "figures": figures}
 
@@ -759,3 +755,20 @@ def _report(engine: Engine, key: str) -> Path:
     if key not in engine.reports:
         raise Missing(f"id: there is no report {key!r}.")
     return engine.reports[key]
+
+
+def _tables(text: str) -> list[dict[str, Any]]:
+    """Tables of the Markdown that `unseen reproduce` writes, each after a line with its title in bold."""
+    tables: list[dict[str, Any]] = []
+    title = ""
+    for line in text.splitlines():
+        if line.startswith("**"):
+            title = line.strip("*")
+        elif line.startswith("|"):
+            cells = [cell.strip().strip("*") for cell in line.strip("|").split("|")]
+            if title:
+                tables.append({"title": title, "columns": cells, "rows": []})
+                title = ""
+            elif tables and not set("".join(cells)) <= {"-", ":", " "}:
+                tables[-1]["rows"].append(cells)
+    return tables
