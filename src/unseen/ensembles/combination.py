@@ -109,7 +109,7 @@ class Combination(ScoredTagger):
     def _taggers(self, X: Any, M: Matrix) -> Iterator[tuple[ZeroShotTagger, Any, Matrix]]:
         """Both taggers, with their columns of X and the labels as they use them."""
         for tagger, own in zip((self.first_, self.second_), split_columns(X, self.n_first_), strict=True):
-            yield tagger, own, tagger._embed(M, "labels")
+            yield tagger, own, tagger._passed_on(M)
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         first, second = self._tagger_scores(X, M)
