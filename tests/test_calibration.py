@@ -112,6 +112,16 @@ def test_the_trees_are_those_of_scikit_learn(monkeypatch):
         np.testing.assert_allclose(offset + calibration.sum_of_trees(q, trees), expected, atol=1e-5)
 
 
+def test_rarer_labels_have_smaller_odds(stacked, data):
+    X = with_classes(data)
+    rare = calibrated(clone(stacked), data, X[0], prior=0.25)
+    odds = [p / (1.0 - p) for p in (model.predict_proba(X[1], data.labels) for model in (stacked, rare))]
+    expected = np.where(np.isin(np.arange(24), data.unseen), 0.25, 1.0)
+    np.testing.assert_allclose(odds[1] / odds[0], np.broadcast_to(expected, (200, 24)), rtol=1e-6)
+    with pytest.raises(ValueError, match=r"^prior: "):
+        calibrated(clone(stacked), data, X[0], prior=0.0)
+
+
 def test_few_labels_are_refused(data):
     Y = data.Y_train[:, data.seen[:5]]
     labels = data.seen_labels.select(data.seen_labels.names[:5])

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from unseen.base import ZeroShotTagger, seen_places
 from unseen.baselines._linear import even_steps, quantised, unit_rows
 from unseen.model_file import Stored
-from unseen.validation import Matrix, check_annotations, check_count, check_labels
+from unseen.validation import Matrix, check_annotations, check_count, check_labels, check_number
 
 __all__ = ["Calibration", "calibrate"]
 
@@ -161,6 +161,7 @@ def calibrate(
     n_repeats: int = 3,
     n_reference: int = 256,
     n_trees: int = 200,
+    prior: float = 1.0,
     random_state: int = 0,
     progress: Any = None,
 ) -> Any:
@@ -180,6 +181,9 @@ def calibrate(
         Reference images, drawn from X and stored with the model.
     n_trees : int, default=200
         Trees for either kind of label.
+    prior : float, default=1.0
+        Odds that an image shows a label without annotations, relative to those of the labels in Y. Below 1 if the
+        words that will be asked for are rarer than the annotated ones, as most words are.
     random_state : int, default=0
     progress : callable(done, total), optional
 
@@ -190,6 +194,7 @@ def calibrate(
     """
     check_is_fitted(tagger)
     n_splits, n_repeats = check_count(n_splits, "n_splits", low=2), check_count(n_repeats, "n_repeats")
+    shift = np.log(check_number(prior, "prior", strict=True))
     rng = np.random.default_rng(random_state)
     X = tagger._check_images(X)
     T = check_annotations(Y, X.shape[0], tagger.label_names_[: tagger.n_seen_]).T
@@ -212,6 +217,8 @@ def calibrate(
     learned = [_learn(group, n_trees, random_state) for group in entries]
     for name, parts in zip(_Learned._fields, zip(*learned, strict=True), strict=True):
         setattr(calibration, f"{name}_", np.stack(parts))
+    calibration.offsets_[0] += shift
+    calibration.below_[0, 1] += shift
     sample = _dense(X[np.sort(rng.permutation(X.shape[0])[:n_reference])])
     calibration.reference_, calibration.reference_scales_ = quantised(sample, axis=0)
     tagger.calibration_ = calibration
