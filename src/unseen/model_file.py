@@ -32,7 +32,7 @@ from safetensors.numpy import save as serialize
 from unseen.files import reason, write_atomically
 
 HEADER = "unseen-model"  # the only entry of the metadata, so that equal models are equal files
-VERSION = 2
+VERSION = 3
 DEEPEST = 8  # models inside each other
 LARGEST = 1e100  # number in a tensor: squares of larger ones overflow
 # Modules that may define a class not yet imported, lightest first.
