@@ -69,11 +69,14 @@ def get_data_set(
             return target
         if target.exists():
             raise FileExistsError(f"into: {str(target)!r} is not complete. Move it, or pass another folder.")
-        new = [into / archive for archive in data_set.archives if not (into / archive).exists()]
+        # Hidden ones are ours, also after a kill.
+        ours = {archive: into / f".{archive}" for archive in data_set.archives if not (into / archive).exists()}
         for archive, (md5, _) in data_set.archives.items():
-            _fetch([f"{host}/{archive}" for host in data_set.hosts], into / archive, md5, report)
-        _unpack(data_set, into, into / f".{name}.part", report)
-        for path in new:
+            path = ours.get(archive, into / archive)
+            _fetch([f"{host}/{archive}" for host in data_set.hosts], path, md5, report)
+        with writing(into, "into"):
+            _unpack(data_set, into, into / f".{name}.part", report)
+        for path in ours.values():
             path.unlink()
     return target
 
