@@ -12,7 +12,8 @@ written; photos, features, tables or models that vanish at a random moment; a pi
 one; a full disk behind the standard output. Each ends in one line on standard error that says what and what to do,
 and an exit code; a closed pipe ends quietly.
 
-Mounting needs root, or user namespaces: ``unshare --map-root-user --mount python -m fuzz.faults``.
+Disks are mounted in a namespace of our own, which needs Linux and either root or user namespaces; elsewhere the
+faults of disks are left out.
 """
 
 from __future__ import annotations
@@ -40,13 +41,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import unseen
+
 ROOT = Path(__file__).parents[1]
-PACKAGE = str(ROOT / "src" / "unseen")
+PACKAGE = str(Path(unseen.__file__).parent)
 CHANGES = {  # audit events of operations on files, with the place of the path that is written
     "os.rename": 1, "os.remove": 0, "os.rmdir": 0, "os.mkdir": 0, "os.link": 1, "os.symlink": 1, "os.truncate": 0,
     "os.chmod": 0, "os.chown": 0, "os.utime": 0, "sqlite3.connect": 0,
 }  # fmt: skip
 READS = ("open", "os.listdir", "os.scandir")
+WELL = (0, 130)  # the latter: a server, ended by Ctrl-C
 WORDS = "red,green,blue,yellow"
 
 
@@ -64,7 +68,9 @@ class Command(NamedTuple):
 PHOTOS = ("photos", "photos/000.jpg")
 COMMANDS = {
     "features": Command("features photos -o feats --backbone eye.onnx --jobs 1", "photos", PHOTOS),
-    "features, grown": Command("features photos -o feats --backbone eye.onnx --jobs 1", "grown", (*PHOTOS, "feats")),
+    "features, grown": Command(
+        "features photos -o feats --backbone eye.onnx --jobs 1", "grown", (*PHOTOS, "feats")
+    ),
     "index": Command("index photos -L library --backbone eye.onnx --jobs 1", "photos", PHOTOS),
     "index, changed": Command("index -L library --jobs 1", "changed", (*PHOTOS, "library")),
     "index --forget": Command("index -L library --forget photos", "library", ("photos",)),
@@ -73,7 +79,8 @@ COMMANDS = {
         ("feats", "labels.csv", "vectors.csv"),
     ),
     "fit -L": Command(
-        "fit -L library --from-scratch --vectors vectors.csv --beta 1 -o made/m.safetensors", "answers", ("library",)
+        "fit -L library --from-scratch --vectors vectors.csv --beta 1 -o made/m.safetensors", "answers",
+        ("library",),
     ),
     "tag": Command(f"tag photos -w {WORDS} -m sure.safetensors -o made/p.html", "photos", (*PHOTOS, "many.csv")),
     "tag --json": Command(f"tag photos -w {WORDS} -m sure.safetensors --json", "photos", PHOTOS, 0.0),
@@ -87,16 +94,20 @@ COMMANDS = {
     "labels": Command(
         "labels --seen red,green --unseen crimson --vectors glove.txt -o made/p.html", "photos", ("glove.txt",)
     ),
-    "labels --source flickr": Command("labels --seen red,green,blue --vectors none --source flickr", "photos", (), 1.0, r"unseen/flickr/"),
+    "labels --source flickr": Command(
+        "labels --seen red,green,blue --vectors none --source flickr", "photos", (), 1.0, r"unseen/flickr/"
+    ),
     "evaluate": Command(
         "evaluate feats -a labels.csv --split test -m sure.safetensors -o made/p.html", "features",
         ("feats", "labels.csv"),
     ),
     "data show": Command("data show labels.csv -o made/t.csv", "photos", ("labels.csv",)),
-    "data get": Command("data get voc2007 -o made", "photos", (), 1.0, r"made/all\.tar"),
-    "backbones --download": Command("backbones owner/pair --download", "photos", (), 1.0, r"hub/"),
+    "data get": Command("data get voc2007 -o made", "photos"),
+    "backbones --download": Command("backbones owner/pair --download", "photos"),
     "cache clear": Command("cache clear --yes", "cached"),
-    "tags write": Command(f"tags write -L library -w {WORDS} -m sure.safetensors", "library", (*PHOTOS, "library")),
+    "tags write": Command(
+        f"tags write -L library -w {WORDS} -m sure.safetensors", "library", (*PHOTOS, "library")
+    ),
     "tags write --csv": Command(
         f"tags write -L library -w {WORDS} -m sure.safetensors --csv made/t.csv", "library", ("library",)
     ),
@@ -106,12 +117,14 @@ COMMANDS = {
     "tags undo": Command("tags undo -L library", "written", (*PHOTOS, "library")),
     "tags undo, embedded": Command("tags undo -L library", "embedded", PHOTOS, 0.7),
     "review": Command(
-        f"review -L library -w {WORDS} -m sure.safetensors", "library", ("library",), 1.0, "$", "y\nn\n" * 40
+        f"review -L library -w {WORDS},crimson,warm,cold -m sure.safetensors", "library", ("library",), 1.0, "$",
+        "y\nn\n" * 40,
     ),
     "serve": Command("serve -L library -m sure.safetensors --no-open --port 0", "library", (), 0.5),
     "demo": Command("demo --quick -o made/p.html", "photos", (), 0.3),
     "reproduce": Command(
-        "reproduce --data scenes --methods dmp,eszsl --splits 0 --quick --jobs 1 -o made", "photos", ("scenes",), 0.7
+        "reproduce --data scenes --methods dmp,eszsl --splits 0 --quick --jobs 1 -o made", "photos",
+        ("scenes",), 0.7,
     ),
 }  # fmt: skip
 
@@ -131,7 +144,8 @@ def patch() -> None:
     index._FEW, files._PAUSE = 2, 0.0
     cooccurrence._ask = lambda asked, key, session: len(asked)  # type: ignore[assignment]
     host, md5, size = json.loads(os.environ["FAULTS_DATA_SET"])
-    DATA_SETS["voc2007"] = DataSet("Small", (host,), {"all.tar": (md5, size)}, "VOCdevkit/VOC2007", {"trainval.txt": 2})
+    archives, folder = {"all.tar": (md5, size)}, "VOCdevkit/VOC2007"
+    DATA_SETS["voc2007"] = DataSet("Small", (host,), archives, folder, {"trainval.txt": 2})
 
 
 class Moment(NamedTuple):
@@ -194,7 +208,7 @@ def watch(moment: Moment, folder: str) -> dict[str, float]:
     return counts
 
 
-def perform(typed: str, moment: Moment, folder: str, report: int | None = None) -> None:
+def perform(typed: str, moment: Moment, folder: str, report: Path) -> None:
     """Run a command in this process, as `unseen` does, and say what was counted."""
     from unseen.cli import app
 
@@ -204,10 +218,8 @@ def perform(typed: str, moment: Moment, folder: str, report: int | None = None) 
     try:
         app(prog_name="unseen")
     finally:
-        if report is not None:
-            counts["first"], counts["end"] = counts["first"] - started, time.monotonic() - started
-            with os.fdopen(report, "w") as pipe:
-                json.dump(counts | {"modules": list(sys.modules)}, pipe)
+        counts["first"], counts["end"] = counts["first"] - started, time.monotonic() - started
+        report.write_text(json.dumps(counts | {"modules": list(sys.modules)}))
 
 
 # What runs in the process that starts the others.
@@ -228,14 +240,14 @@ class Place:
     def __init__(self, work: Path) -> None:
         self.work, self.disk = work, work / "disk"
         self.trial, self.filler = self.disk / "trial", self.disk / "filler"
-        self.out, self.err = work / "out", work / "err"
+        self.out, self.err, self.report = work / "out", work / "err", work / "report"
         self.disk.mkdir()
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "faults", self.disk], capture_output=True)
-        self.is_mounted = done.returncode == 0
+        mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "faults", self.disk]
+        self.is_mounted = os.environ.get("FAULTS") == "alone" and not subprocess.run(mount).returncode
         self.trial.mkdir()
         os.environ |= {
             "UNSEEN_CACHE": str(self.trial / "unseen"), "UNSEEN_KEY": str(self.trial / "key"),
-            "HF_HOME": str(self.trial), "FLICKR_API_KEY": "key", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+            "HF_HOME": str(self.trial), "FLICKR_API_KEY": "key", "PYTHONPATH": f"{Path(PACKAGE).parent}:{ROOT}",
             "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore",
         }  # fmt: skip
         os.chdir(self.trial)
@@ -247,13 +259,15 @@ class Place:
         shutil.copytree(state, self.trial, symlinks=True, dirs_exist_ok=True)
 
     def names(self) -> set[str]:
-        """Everything in the folder, but the logs that readers of SQLite leave behind, and the hub's own notes."""
+        """Everything in the folder, but logs of SQLite's readers, locks in the cache, and what the hub keeps."""
         found = {path.relative_to(self.trial).as_posix() for path in self.trial.rglob("*")}
-        return {name for name in found if not re.search(r"\.sqlite-(wal|shm)$|^hub/.*(\.locks|xet|CACHEDIR)", name)}
+        others = r"\.sqlite-(wal|shm)$|^hub\b|^unseen/.*\.lock$"
+        return {name for name in found if not re.search(others, name)}
 
     @contextlib.contextmanager
     def standing(self, command: Command) -> Iterator[dict[str, Any]]:
         """Files for the standard streams of a process."""
+        self.report.unlink(missing_ok=True)
         with self.out.open("wb") as out, self.err.open("wb") as err, tempfile.TemporaryFile() as keys:
             keys.write(command.keys.encode())
             keys.seek(0)
@@ -261,7 +275,8 @@ class Place:
 
     def forked(self, command: Command, moment: Moment = Moment(), delay: float | None = None) -> Ended:  # noqa: B008
         """Run a command in a fork of this process, killed at a moment, after a delay, or never."""
-        reading, writing = os.pipe()
+        if command.typed.startswith("serve"):  # its threads and processes do not like forks
+            return self.fresh(command, moment)
         with self.standing(command) as streams:
             child = os.fork()
             if child == 0:
@@ -269,7 +284,7 @@ class Place:
                 try:
                     for number, stream in enumerate(streams.values()):
                         os.dup2(stream.fileno(), number)
-                    perform(command.typed, moment, str(self.trial), writing)
+                    perform(command.typed, moment, str(self.trial), self.report)
                 except SystemExit as error:
                     code = error.code if isinstance(error.code, int) else 1
                 except BaseException:
@@ -278,33 +293,37 @@ class Place:
                     sys.stdout.flush()
                     sys.stderr.flush()
                     os._exit(code)
-            os.close(writing)
-            return self._wait(command, child, delay, reading)
+            return self._wait(command, child, delay)
 
-    def fresh(self, command: Command, moment: Moment = Moment(), **streams: Any) -> Ended:  # noqa: B008
-        """Run a command in a process of its own."""
-        typed = [sys.executable, "-m", "fuzz.faults", "--perform", command.typed, *map(str, moment)]
+    def fresh(self, command: Command, moment: Moment = Moment(), lines: int = 0, **streams: Any) -> Ended:  # noqa: B008
+        """Run a command in a process of its own; a pipe for its output is closed after some lines."""
+        typed = [
+            sys.executable,
+            "-m",
+            "fuzz.faults",
+            "--perform",
+            command.typed,
+            str(self.report),
+            *map(str, moment),
+        ]
         with self.standing(command) as files:
             process = subprocess.Popen(typed, **(files | streams), cwd=self.trial)
             if process.stdout is not None:
-                for _ in range(streams.get("bufsize", 1)):
+                for _ in range(lines):
                     process.stdout.readline()
                 process.stdout.close()
-            return self._wait(command, process.pid, None, None)
+            return self._wait(command, process.pid, None)
 
-    def _wait(self, command: Command, child: int, delay: float | None, reading: int | None) -> Ended:
+    def _wait(self, command: Command, child: int, delay: float | None) -> Ended:
         timer = None if delay is None else threading.Timer(delay, os.kill, (child, signal.SIGKILL))
         if timer is not None:
             timer.start()
         if command.typed.startswith("serve"):
             talk(self.out, child)
-        counts = {}
-        if reading is not None:
-            with os.fdopen(reading) as pipe:
-                counts = json.loads(pipe.read() or "{}")
         _, status = os.waitpid(child, 0)
         if timer is not None:
             timer.cancel()
+        counts = json.loads(self.report.read_text()) if self.report.exists() else {}
         for name in counts.pop("modules", ()):  # loaded once here, they need not be by later forks
             with contextlib.suppress(Exception):
                 import_module(name)
@@ -317,7 +336,8 @@ class Place:
         for path in sorted(self.trial.rglob("*")):
             name = path.relative_to(self.trial).as_posix()
             top = name.partition("/")[0]
-            if any(part.startswith(".") for part in path.relative_to(self.trial).parts) or not path.is_file():
+            is_hidden = any(part.startswith(".") for part in path.relative_to(self.trial).parts)
+            if is_hidden or top == "hub" or not path.is_file():
                 continue
             if top == "library" and (path.suffix == ".bin" or ".sqlite" in path.name):
                 if path.name == "library.sqlite":
@@ -405,8 +425,8 @@ def talk(out: Path, server: int) -> None:
         if not ask("GET", "/v1/status")["model"]["learned"]:
             work("/v1/learn")
         os.kill(server, signal.SIGINT)
-    except (OSError, http.client.HTTPException):  # killed
-        pass
+    except (OSError, http.client.HTTPException):  # it was killed, or does not answer
+        os.kill(server, signal.SIGKILL)
 
 
 @contextlib.contextmanager
@@ -469,7 +489,8 @@ def make_states(place: Place, states: Path) -> None:
     photos(range(8, 14))
     for photo, name, content, _ in SIDECARS:
         if photo.endswith(".jpg"):
-            paint(trial / "photos" / photo, ("red", "blue"), len(photo))
+            paint(trial / "photos" / photo, ("red", "blue"), 100 + len(rows))
+            rows.append((photo,))
             (trial / "photos" / name).write_bytes(content)
     keep("photos")
     run(COMMANDS["features"].typed)
@@ -505,7 +526,7 @@ def make_states(place: Place, states: Path) -> None:
 
 
 class Expected(NamedTuple):
-    """States before and after a command that nobody disturbed, the names of all files then, and what was counted."""
+    """States before and after a command that nobody disturbed, the names of all files, and what was counted."""
 
     before: dict[str, Any]
     after: dict[str, Any]
@@ -521,11 +542,12 @@ def undisturbed(place: Place, command: Command, states: Path) -> Expected:
     for kind in ("never", "count"):
         place.put(states / command.before)
         done = place.forked(command, Moment(kind))
-        assert done.code == 0, (command, done)
+        assert done.code in WELL, (command, done)
         names = place.names()
         ends.append((place.state(), names, done.counts))
-    assert ends[0][:2] == ends[1][:2], differences(ends[0][0], ends[1][0], {}) + [str(ends[0][1] ^ ends[1][1])]
-    return Expected(before, *ends[0][:2], ends[0][2] | {name: ends[1][2][name] for name in ("change", "line", "read")})
+    assert ends[0][:2] == ends[1][:2], [*differences(ends[0][0], ends[1][0], {}), ends[0][1] ^ ends[1][1]]
+    counts = {name: ends[1][2][name] for name in ("change", "line", "read")}
+    return Expected(before, *ends[0][:2], ends[0][2] | counts)
 
 
 def differences(found: dict[str, Any], one: dict[str, Any], other: dict[str, Any]) -> list[str]:
@@ -546,7 +568,7 @@ def wrong_state(place: Place, command: Command, expected: Expected) -> list[str]
 
 def wrong_end(place: Place, command: Command, expected: Expected, again: Ended) -> list[str]:
     """What is not as after a run that nobody disturbed."""
-    if again.code:
+    if again.code not in WELL:
         return [f"the next run ends with {again.code}: {again.err[-300:]}"]
     names, found = place.names(), place.state()
     wrong = [f"left over: {name}" for name in sorted(names - expected.names)]
@@ -559,7 +581,7 @@ def kill(place: Place, command: Command, states: Path, expected: Expected, numbe
     place.put(states / command.before)
     kind, counts, delay = ("change", "line", "time")[number % 3], expected.counts, None
     is_fresh = number % 10 == 9
-    if is_fresh and kind == "time":
+    if kind == "time" and (is_fresh or command.typed.startswith("serve")):
         kind = "line"
     if kind == "time":
         delay = rng.uniform(counts["first"], counts["end"])
@@ -574,20 +596,102 @@ def kill(place: Place, command: Command, states: Path, expected: Expected, numbe
     return moment, delay, wrong + wrong_end(place, command, expected, again)
 
 
+def unclear(command: Command, done: Ended) -> list[str]:
+    """What is wrong with the way in which a run ended: it is done, or says in one line what is wrong."""
+    if re.search("Traceback|Exception ignored|Bus error", done.err) or done.code < 0:
+        return [f"code {done.code}, {done.err[-700:]!r}"]
+    said = [line for line in done.err.splitlines() if line.startswith("unseen ") and ": note: " not in line]
+    if (done.code == 0) == bool(said) and not command.typed.startswith("serve"):
+        return [f"code {done.code} with {said}"]
+    vague = [line for line in said if "Errno" in line.partition("(")[0] or not re.search(r"\.$", line)]
+    return [f"unclear: {line!r}" for line in vague]
+
+
+def faults(
+    place: Place, command: Command, states: Path, expected: Expected, rng: random.Random
+) -> Iterator[tuple[str, list[str]]]:
+    """Take things away from a command: what was done, and what is wrong."""
+
+    def begin() -> None:
+        place.filler.unlink(missing_ok=True)
+        place.put(states / command.before)
+
+    def free() -> int:
+        return shutil.disk_usage(place.disk).free
+
+    if place.is_mounted:
+        begin()
+        room = free()
+        place.forked(command)
+        needed = room - free()
+        for share in (0.0, rng.random(), rng.random()):
+            begin()
+            with place.filler.open("wb") as file, contextlib.suppress(OSError):
+                os.posix_fallocate(file.fileno(), 0, free() - int(share * needed) // 4096 * 4096)
+            done = place.forked(command)
+            place.filler.unlink()  # readers of a library need some space, too
+            wrong = unclear(command, done) + wrong_state(place, command, expected)
+            wrong += wrong_end(place, command, expected, place.forked(command))
+            yield f"full disk, {share:.0%} of the room", wrong
+        begin()
+        subprocess.run(["mount", "-o", "remount,ro", place.disk], check=True)
+        done = place.forked(command)
+        subprocess.run(["mount", "-o", "remount,rw", place.disk], check=True)
+        wrong = unclear(command, done) + wrong_state(place, command, expected)
+        if not done.code and any(
+            name.startswith("made") for name in expected.after.keys() - expected.before.keys()
+        ):
+            wrong.append("nothing is said")
+        yield "read-only disk", wrong
+    for path in command.inputs:
+        for _ in range(3):
+            begin()
+            moment = Moment("read", rng.randint(1, int(expected.counts["read"])), str(place.trial / path))
+            done = place.forked(command, moment)
+            wrong = unclear(command, done)
+            if path != "library":
+                lost = differences(place.state(), expected.before, expected.after)
+                own = (path, "library", "made", "feats")  # what is made of other input is another result
+                wrong += [f"lost: {name}" for name in lost if not name.startswith(own)]
+            yield f"vanished input, {path} at read {moment.at}", wrong
+    if command.typed.startswith("serve"):  # its output is what is asked for
+        return
+    for lines in (0, 1):
+        begin()
+        done = place.fresh(command, lines=lines, stdout=subprocess.PIPE)
+        wrong = wrong_state(place, command, expected)
+        if done.code not in (0, 1, 2) or "Traceback" in done.err or "ignored" in done.err:
+            wrong.append(f"code {done.code}, {done.err[-700:]!r}")
+        yield f"closed pipe, after {lines} lines", wrong
+    begin()
+    with Path("/dev/full").open("wb") as full:
+        done = place.fresh(command, stdout=full)
+        wrong = unclear(command, done) + wrong_state(place, command, expected)
+        if not done.code:
+            wrong.append("nothing is said")
+        yield "full standard output", wrong
+
+
 def main() -> int:
     """Run the command; returns 1 if there are findings."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=500, help="in all")
     parser.add_argument("--only", nargs="+", choices=COMMANDS, metavar="COMMAND")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--perform", nargs=4, metavar=("TYPED", "KIND", "AT", "PATH"), help=argparse.SUPPRESS)
+    parser.add_argument("--no-faults", action="store_true", help="kills alone")
+    parser.add_argument("--perform", nargs=5, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.perform:
-        typed, kind, at, path = args.perform
-        perform(typed, Moment(kind, int(at), path), os.getcwd())  # noqa: PTH109
+        typed, report, kind, at, path = args.perform
+        perform(typed, Moment(kind, int(at), path), os.getcwd(), Path(report))  # noqa: PTH109
         return 0
+    if os.environ.get("FAULTS") != "alone":  # mounts of our own, which end with us
+        how = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
+        if shutil.which(how[0]) and subprocess.run([*how, "true"], capture_output=True).returncode == 0:
+            os.environ["FAULTS"] = "alone"
+            os.execvp(how[0], [*how, sys.executable, "-m", "fuzz.faults", *sys.argv[1:]])
     names, started = args.only or list(COMMANDS), time.monotonic()
-    findings, n_killed = list[str](), Counter[str]()
+    findings, n_killed, n_faults = list[str](), Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         work = Path(folder)
         place = Place(work)
@@ -600,19 +704,25 @@ def main() -> int:
                 for name in names:
                     command, rng = COMMANDS[name], random.Random(f"{args.seed} {name}")
                     expected, number = undisturbed(place, command, states), 0
-                    while n_killed[name] < round(args.kills * command.share / total) and number < args.kills:
+                    while n_killed[name] < round(args.kills * command.share / total) and number < 3 * args.kills:
                         found = kill(place, command, states, expected, number, rng)
                         number += 1
                         n_killed[name] += found is not None
                         for wrong in found[2] if found else ():
                             findings.append(f"{name}, killed at {found[0]} {found[1] or ''}: {wrong}")
                             print(findings[-1], flush=True)
+                    for what, found in () if args.no_faults else faults(place, command, states, expected, rng):
+                        n_faults[what.partition(",")[0]] += 1
+                        for wrong in found:
+                            findings.append(f"{name}, {what}: {wrong}")
+                            print(findings[-1], flush=True)
                     print(f"{name}: {n_killed[name]} kills, {time.monotonic() - started:,.0f} s", flush=True)
         finally:
             os.chdir("/")
             if place.is_mounted:
-                subprocess.run(["umount", "-l", place.disk], check=False)
-    print(f"{n_killed.total()} kills in {time.monotonic() - started:,.0f} s, {len(findings)} findings")
+                subprocess.run(["umount", "--lazy", place.disk], check=True)
+    print(f"{n_killed.total()} kills; " + "; ".join(f"{what}: {n}" for what, n in n_faults.items()))
+    print(f"{len(findings)} findings in {time.monotonic() - started:,.0f} s")
     return 1 if findings else 0
 
 

@@ -60,8 +60,8 @@ class DownloadError(OSError):
 def write_atomically(path: Path, write: Callable[[Path], object], *, alone: bool = False) -> None:
     """Call ``write`` with a temporary name beside ``path``, then rename the file: all or nothing.
 
-    The name is always the same, so that the next call removes what a kill left behind, and processes that write the
-    file take turns, unless the caller sees to it that it is ``alone``.
+    The name is always the same, so that the next call removes what a kill left behind, and processes that write
+    the file take turns, unless the caller sees to it that it is ``alone``.
     """
     with ExitStack() as stack:
         temporary = part_of(path)
@@ -173,8 +173,8 @@ def download(url: str, path: str | Path, checksum: str | None = None, progress: 
         reason = getattr(error.args[0], "reason", error) if error.args else error
         raise DownloadError(f"url: {url} cannot be downloaded ({reason}). Try again, or {by_hand}.") from error
     except OSError as error:
-        todo = advice(error, "Choose another path.")
-        raise DownloadError(f"path: {str(path)!r} cannot be written ({error.__cause__ or error}). {todo}") from error
+        what = f"{str(path)!r} cannot be written ({error.__cause__ or error})"
+        raise DownloadError(f"path: {what}. {advice(error, 'Choose another path.')}") from error
     return path
 
 

@@ -109,7 +109,7 @@ def test_a_malicious_or_damaged_archive_leaves_nothing_behind(publish, tmp_path,
     publish(body)
     with pytest.raises(ValueError, match=r"^archive: "):
         get_data_set("voc2007", tmp_path / "deep" / "down")
-    assert everything(tmp_path) == ["deep/down/all.tar"]
+    assert everything(tmp_path) == ["deep/down/.all.tar"]
 
 
 def test_wrong_arguments_are_named(tmp_path):
