@@ -118,7 +118,7 @@ COMMANDS = {
     "tags undo, embedded": Command("tags undo -L library", "embedded", PHOTOS, 0.7),
     "review": Command(
         f"review -L library -w {WORDS},crimson,warm,cold -m sure.safetensors", "library", ("library",), 1.0, "$",
-        "y\nn\n" * 40,
+        "y\n" * 80,
     ),
     "serve": Command("serve -L library -m sure.safetensors --no-open --port 0", "library", (), 0.5),
     "demo": Command("demo --quick -o made/p.html", "photos", (), 0.3),
