@@ -123,7 +123,7 @@ def tag(
                 try:
                     cards.append((picture(photo.path), path.name, rows, str(path.parent)))
                 except UnreadableImage as error:  # it vanished since
-                    photo = photo._replace(problem=error.reason)  # noqa: PLW2901
+                    photo = photo._replace(problem=error.reason)
             if photo.problem is not None:
                 n_problems += 1
                 typer.echo(printable(f"unseen tag: {photo.path} cannot be read: {photo.problem}."), err=True)
