@@ -123,8 +123,8 @@ COMMANDS = {
     "serve": Command("serve -L library -m sure.safetensors --no-open --port 0", "library", (), 0.5),
     "demo": Command("demo --quick -o made/p.html", "photos", (), 0.3),
     "reproduce": Command(
-        "reproduce --data scenes/scenes_labels.csv --methods dmp,eszsl --splits 0 --quick --jobs 1 -o made", "photos",
-        ("scenes",), 0.7,
+        "reproduce --data scenes/scenes_labels.csv --methods dmp,eszsl --splits 0 --quick --jobs 1 -o made",
+        "photos", ("scenes",), 0.7,
     ),
 }  # fmt: skip
 
