@@ -11,7 +11,7 @@ from rich.filesize import decimal
 from typer import Argument, Option, Typer
 
 from unseen.cli.terminal import one_line_errors, print_table, printable, say
-from unseen.files import cache_dir
+from unseen.files import cache_dir, locked
 from unseen.templates import Table
 
 cache_app = Typer(no_args_is_help=True, help="Look at the cache, and clear it.")
@@ -65,6 +65,9 @@ def clear(
         for path in files:
             path.unlink(missing_ok=True)
         for kind in chosen:
+            for lock in cache_dir(kind).glob(".*.lock"):  # left by a kill, unless another process holds it
+                with suppress(OSError), locked(lock, wait=False):
+                    pass
             with suppress(OSError):  # it holds other files, or is not there
                 cache_dir(kind).rmdir()
         return say(f"Removed {what} from {cache_dir()}.")
