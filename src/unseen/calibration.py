@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -369,7 +370,8 @@ def _boost(
 
 def sum_of_trees(quantities: NDArray[np.float32], trees: Trees) -> Matrix:
     """Sum of the values of all trees, one per row of the quantities."""
-    if len(quantities) > FEW_ENTRIES:  # worth the time to load the compiled loop
+    # Worth the time to load the compiled loop, or loaded already.
+    if len(quantities) > FEW_ENTRIES or "unseen.solvers.trees" in sys.modules:
         from unseen.solvers.trees import one_at_a_time, sum_of_many
 
         with one_at_a_time:
