@@ -127,7 +127,9 @@ python scripts/make_photo_model.py --data DIR --date {date}
 - **TAEP** for all other words, trained on the same images. Certified gap: {100 * learned.relative_gap_:.2f} %.
 - **BackboneKnowledge** for all words: the probabilities of the backbone's 1,000 ImageNet classes, and the meanings of their names.
 - **Probabilities** (`unseen.calibrate`): learned by holding out annotated labels in turn, with {len(model.tagger.calibration_.vocabulary_)} everyday words as the
-  reference vocabulary and {len(model.tagger.calibration_.reference_)} reference images.
+  reference vocabulary and {len(model.tagger.calibration_.reference_)} reference images. The odds of words other than the 80 labels are multiplied by {PRIOR:g}, because
+  most words are rarer than what COCO annotates: on 100 photos of VOC2007 trainval, 15 of 27 tags of LVIS's names with p of 0.85 on average were right
+  without it, by one person's eye. Such a word is hardly ever sure.
 
 Words become vectors by the multilingual Universal Sentence Encoder, so any word in 16 languages can be a label. The photos are not in
 the file; of the reference images it has features and class scores in eight bits.
@@ -139,6 +141,10 @@ COCO, 5,000 test images (drawn at random from train2017 and not trained on; 256 
 {tables["coco"][0]}
 
 {tables["coco"][1]}
+
+{tables["coco"][2]}
+
+{lower_cut(figures["coco"])} A tag from there on is less than sure: each has the chance that its p says.
 
 PASCAL VOC2007, 4,952 test images:
 
@@ -169,10 +175,21 @@ under the terms of Flickr and of their owners, and are not distributed. Cite `un
 """
 
 
+def lower_cut(found: Any) -> str:
+    """The tenth of p from which on 88 % of the tags are right, as a sentence."""
+    n_tags, _, right = found.reliability["seen"]
+    n_right = np.cumsum((n_tags * np.nan_to_num(right))[::-1])[::-1]
+    precision = n_right / np.cumsum(n_tags[::-1])[::-1]
+    tenth = int(np.flatnonzero(precision >= 0.88)[0])
+    sure = found.tags["sure", "seen"]
+    recall = n_right[tenth] / (sure.n_tags * sure.precision / sure.recall)
+    return f"Of all tags with p of {tenth / 10:.1f} or more, {100 * precision[tenth]:.1f} % are right, at a recall of {100 * recall:.1f} %."
+
+
 def markdown(table: Any) -> str:
     """A table as Markdown."""
     rows = [table.columns, ["---"] * len(table.columns), *table.rows]
-    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
+    return "\n".join("| " + " | ".join(getattr(cell, "text", str(cell)) for cell in row) + " |" for row in rows)
 
 
 if __name__ == "__main__":
