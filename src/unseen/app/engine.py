@@ -24,6 +24,7 @@ from threadpoolctl import ThreadpoolController
 from unseen.app.uploads import Decoded, decode
 from unseen.base import MAYBE, SURE, Tag
 from unseen.explanation import Explanation
+from unseen.files import write_atomically
 from unseen.images.backbones import Described
 from unseen.labels.names import Vocabulary, label_key
 from unseen.photos.keywords import Keyword
@@ -239,8 +240,6 @@ class Engine:
 
     def set_words(self, text: str) -> None:
         """Replace the vocabulary, with everyday words if the text is empty."""
-        from unseen.files import write_atomically
-
         if text.strip():
             self.model.query(Vocabulary.parse(text.splitlines(), "words"))  # all words can be used
         path = self._words_file
@@ -317,12 +316,12 @@ class Engine:
         with self.library.snapshot() as now:
             return list(now.photos("images.digest >= ? AND images.digest < ?", _digests(key)))
 
-    def photo(self, key: str) -> Photo:
-        """The first copy of a photo of the library."""
-        found = self.photos(key)
+    def copies(self, key: str) -> list[Photo]:
+        """A photo of the library and its copies, at least one."""
+        found = [photo for _, photo in self.photos(key)]
         if not found:
             raise Missing(f"id: there is no photo {key!r}.")
-        return found[0][1]
+        return found
 
     def columns(self, key: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Columns for the tagger, and features, of a photo in the library or one uploaded lately."""
@@ -373,12 +372,14 @@ class Engine:
 
     # Search
 
+    def _state(self) -> tuple[Any, ...]:
+        """What changes whenever the photos of the library or the answers do."""
+        with self._library().snapshot() as now:
+            return now.files[0].name, len(now.features), len(now.dead), self.n_answers()
+
     def search(self, words: tuple[tuple[str, ...], ...], like: str | None, since: Any, until: Any) -> Ranking:
         """All photos in the order of a search; kept, so that the next page is only cut out."""
-        library = self._library()
-        with library.snapshot() as now:
-            state = now.files[0].name, len(now.features), len(now.dead), self.n_answers()
-        key = words, like, since, until, state
+        key = words, like, since, until, self._state()
         return self.rankings.find(key, lambda: self._rank(words, like, since, until))
 
     def _rank(self, words: tuple[tuple[str, ...], ...], like: str | None, since: Any, until: Any) -> Ranking:
@@ -439,7 +440,7 @@ class Engine:
         """Keep answers (id, word, verdict), so that they can be taken back together."""
         library, before = self._library(), []
         for key, word, verdict in answers:
-            photo = self.photo(key)
+            photo = self.copies(key)[0]
             before.append((key, word, self.verdicts(key).get(label_key(word))))
             library.correct(photo, word, verdict)
         if answers:
@@ -451,23 +452,14 @@ class Engine:
             return 0
         answers = self._answers.pop()
         for key, word, verdict in answers:
-            self._library().correct(self.photo(key), word, verdict)
+            self._library().correct(self.copies(key)[0], word, verdict)
         return len(answers)
 
     # In the background
 
     def scan(self) -> Scan:
         """Sure and maybe tags of all photos, which are found in the background after each change."""
-        library = self._library()
-        with library.snapshot() as now:
-            state = (
-                now.files[0].name,
-                len(now.features),
-                len(now.dead),
-                self.n_answers(),
-                self.words_text,
-                self.loaded,
-            )
+        library, state = self._library(), (*self._state(), self.words_text, self.loaded)
         with self._lock:
             if self._scan is None or self._scan.state != state:
                 if self._scan is not None:
@@ -517,12 +509,8 @@ class Engine:
         trained.model.save(library.path / f"model.{number}.safetensors")
         self._set_model()
         tagger: Any = trained.model.tagger
-        found: dict[str, Any] = {
-            "labels": len(annotations.labels),
-            "images": len(features),
-            "before": None,
-            "after": None,
-        }
+        found: dict[str, Any] = {"labels": len(annotations.labels), "images": len(features)}
+        found |= {"before": None, "after": None}
         if isinstance(tagger, Adapted):
             figures = []
             for right, marked, shown in tagger.sure_.sum(axis=2).tolist():

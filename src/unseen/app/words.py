@@ -1,7 +1,5 @@
 """What the page shows of the words: neighbours, words that nothing supports, and a map."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,7 @@
 """Bilinear maps learned by ranking: LatEm-M (Xian et al., 2016) and DeViSE (Frome et al., 2013)."""
 
-from __future__ import annotations
-
-from typing import Any, Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -13,6 +12,7 @@ from unseen.baselines._ranking import RankingTagger, descend, ranking_problem
 from unseen.validation import Matrix, check_choice, check_count, check_generator, check_number
 
 
+@dataclass(eq=False, repr=False)
 class LatEm(RankingTagger):
     r"""Several bilinear maps between images and labels; each image and label is scored by the map it suits best.
 
@@ -56,26 +56,13 @@ class LatEm(RankingTagger):
         w0 and b.
     """
 
-    def __init__(
-        self,
-        n_maps: int = 2,
-        alpha: float = 1e-3,
-        *,
-        pairs: Literal["all", "worst"] = "all",
-        learning_rate: float = 3.0,
-        max_iter: int = 10,
-        normalize: bool = True,
-        center: bool = True,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_maps = n_maps
-        self.alpha = alpha
-        self.pairs = pairs
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.normalize = normalize
-        self.center = center
-        self.random_state = random_state
+    n_maps: int = 2
+    alpha: float = 1e-3
+    _: KW_ONLY
+    pairs: Literal["all", "worst"] = "all"
+    learning_rate: float = 3.0
+    max_iter: int = 10
+    random_state: Any = 0
 
     def _learn(self, problem: TrainingProblem) -> None:
         settings: dict[str, Any] = {
@@ -102,6 +89,7 @@ class LatEm(RankingTagger):
         return parts_in_span(self.label_basis_ @ by_map[winner], self._seen_vectors(), M[0])
 
 
+@dataclass(eq=False, repr=False)
 class DeViSE(LatEm):
     r"""`LatEm` with a single map: convex, a linear map from images into the space of the label vectors.
 
@@ -120,16 +108,4 @@ class DeViSE(LatEm):
         As in `LatEm`, and so are the attributes: ``W = visual_maps_[0] @ label_basis_.T``.
     """
 
-    def __init__(
-        self,
-        alpha: float = 1e-3,
-        *,
-        pairs: Literal["all", "worst"] = "all",
-        learning_rate: float = 3.0,
-        max_iter: int = 10,
-        normalize: bool = True,
-        center: bool = True,
-        random_state: Any = 0,
-    ) -> None:
-        rest: Any = {"normalize": normalize, "center": center, "random_state": random_state}
-        super().__init__(1, alpha, pairs=pairs, learning_rate=learning_rate, max_iter=max_iter, **rest)
+    n_maps: ClassVar[int] = 1  # type: ignore[misc]  # no longer a parameter

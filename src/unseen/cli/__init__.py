@@ -1,7 +1,5 @@
 """The `unseen` command: one thin function per command."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

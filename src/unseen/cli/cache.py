@@ -1,7 +1,5 @@
 """`unseen cache`: files that were computed or downloaded once, and can be again."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`unseen demo` and `reproduce`: whole experiments, on simulated scenes and on real data."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path

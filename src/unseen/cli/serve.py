@@ -1,7 +1,5 @@
 """`unseen serve`: the page and the API."""
 
-from __future__ import annotations
-
 import secrets
 import threading
 import webbrowser

@@ -1,7 +1,5 @@
 """Figures that others have published for a split of the classes, beside those of a run."""
 
-from __future__ import annotations
-
 import csv
 from importlib.resources import files
 from typing import Final

@@ -1,7 +1,5 @@
 """Studies that continue an experiment: strength of the regularisers, solver and rank."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Final
 

@@ -4,8 +4,6 @@ A text encoder has a vector for every text, and a tagger a score for every vecto
 Finnish word as whatever it is spelled like. `doubts` finds such words before they are scored, see docs/labels.md.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 import unicodedata

@@ -3,8 +3,6 @@
 The relations of TAEP-H are ``from_path_lengths(path_lengths(labels))``: ``R[i, j] = 1 / (path + 1)``.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -5,8 +5,6 @@ its features are on disk, then its thumbnails, then one transaction makes it vis
 the rest.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

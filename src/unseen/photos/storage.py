@@ -12,8 +12,6 @@ A row holds three float32 numbers (``step``, ``low`` and the length of the row) 
 ``x = low + step * code``.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sqlite3
