@@ -6,9 +6,8 @@ import numpy as np
 from scipy.linalg import orthogonal_procrustes
 
 from unseen.app.engine import Engine
-from unseen.labels.diagnosis import FEW, comparable, diagnose
 from unseen.labels.names import label_key
-from unseen.labels.space import LabelSpace
+from unseen.labels.space import FEW, LabelSpace, comparable, diagnose
 from unseen.photos.tagger import Query
 from unseen.validation import Matrix
 

@@ -70,7 +70,6 @@ def reproduce(
         from unseen.experiment import report, tables
         from unseen.experiment.data import read_data
         from unseen.experiment.methods import METHODS, choose_methods
-        from unseen.experiment.published import published_tables
 
         chosen = choose_methods(read_words(methods, "--methods")) if methods else METHODS
         with show_progress() as reporter:
@@ -94,7 +93,7 @@ def reproduce(
                 methods=chosen,
             )  # fmt: skip
         say("")
-        for table in (*tables.main_tables(result), *published_tables(result), tables.claims_table(result)):
+        for table in (*tables.main_tables(result), *tables.published_tables(result), tables.claims_table(result)):
             print_table(table)
         for line in report.notes(result):
             say(line)

@@ -17,9 +17,20 @@ from unseen.evaluation.protocol import ClassSplit, alternating_split
 from unseen.experiment import tables
 from unseen.experiment.data import ExperimentData
 from unseen.experiment.methods import METHODS, Method
-from unseen.experiment.published import published_tables
-from unseen.experiment.runner import MAIN, PROTOCOLS, SearchPlan, class_splits, frame, run_cells, run_experiment
-from unseen.experiment.studies import FACTORS, RANKS, SOLVERS, solver_cells, strength_cells
+from unseen.experiment.runner import (
+    FACTORS,
+    MAIN,
+    PROTOCOLS,
+    RANKS,
+    SOLVERS,
+    SearchPlan,
+    class_splits,
+    frame,
+    run_cells,
+    run_experiment,
+    solver_cells,
+    strength_cells,
+)  # fmt: skip
 from unseen.experiment.tables import Reproduction
 from unseen.files import csv_cell, write_atomically
 from unseen.templates import Table, render
@@ -138,7 +149,7 @@ def _sections(result: Reproduction) -> list[Section]:
     papers = result.has_papers_features
     sections = [
         Section("Tables 1 and 2", "Main split of the classes.", "", tables.main_tables(result), "tables"),
-        Section("Published figures", "", "", published_tables(result), "tables"),
+        Section("Published figures", "", "", tables.published_tables(result), "tables"),
         Section("The paper's claims", "", "", [tables.claims_table(result)]),
         Section("Figure 2", "Its numbers are in rows.csv.", "figure2", [], "figure" if papers else ""),
         Section("Solver and rank", "The paper does not state its rank.", "solvers",
