@@ -256,7 +256,9 @@ class TAEP(ZeroShotTagger):
 
         solver = check_choice(self.solver, "solver", SOLVERS)
         tol, max_iter = check_number(self.tol, "tol", strict=True), check_count(self.max_iter, "max_iter")
-        options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "progress": _report if self.verbose else None}
+        line = "TAEP iteration {}: objective {:.6g}, lower bound {:.6g}".format
+        report = (lambda *figures: print(line(*figures))) if self.verbose else None
+        options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "progress": report}
         earlier = getattr(self, "duals_", None) if self.warm_start else None
         shape = (n_images, len(task.C))
         if earlier is not None and earlier.shape == shape and len(basis) == len(self.projection_):
@@ -355,7 +357,3 @@ def _span(M: Matrix) -> tuple[Matrix, Matrix]:
     left, singular, right = np.linalg.svd(M, full_matrices=False)
     k = int(np.count_nonzero(singular > 1e-10 * singular[0]))
     return right[:k].T, left[:, :k] * singular[:k]
-
-
-def _report(iteration: int, objective: float, lower_bound: float) -> None:
-    print(f"TAEP iteration {iteration}: objective {objective:.6g}, lower bound {lower_bound:.6g}")

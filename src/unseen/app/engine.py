@@ -374,7 +374,7 @@ class Engine:
 
     def _state(self) -> tuple[Any, ...]:
         """What changes whenever the photos of the library or the answers do."""
-        with self._library().snapshot() as now:
+        with self.of_library().snapshot() as now:
             return now.files[0].name, len(now.features), len(now.dead), self.n_answers()
 
     def search(self, words: tuple[tuple[str, ...], ...], like: str | None, since: Any, until: Any) -> Ranking:
@@ -390,7 +390,7 @@ class Engine:
                 expression = Expression(Likeness(self.columns(like)[1]))
             elif any(words):
                 expression = Expression.of_words(self.model, *words)
-            with self._library().snapshot() as now:
+            with self.of_library().snapshot() as now:
                 best = self._best(expression, now, *now.condition(since, until, None))
         return Ranking(best, expression is not None, tuple(str(warning.message) for warning in caught))
 
@@ -411,7 +411,7 @@ class Engine:
         """Copies of each photo on a page of a ranking, with p and score."""
         rows = ranking.best.rows[offset : offset + limit].tolist()
         found: dict[int, list[Photo]] = {row: [] for row in rows}
-        with self._library().snapshot() as now:
+        with self.of_library().snapshot() as now:
             for row, photo in now.photos(f"images.row IN ({','.join(map(str, rows))})" if rows else "0"):
                 found[row].append(photo)
         page = []
@@ -422,7 +422,8 @@ class Engine:
                 page.append((found[row], None if p is None or np.isnan(p) else p, score))
         return page
 
-    def _library(self) -> PhotoLibrary:
+    def of_library(self) -> PhotoLibrary:
+        """The library; `Missing` if there is none."""
         if self.library is None:
             raise Missing("library: there is none. Index photos with unseen index, then start unseen serve again.")
         return self.library
@@ -438,7 +439,7 @@ class Engine:
 
     def correct(self, answers: Sequence[tuple[str, str, bool | None]]) -> None:
         """Keep answers (id, word, verdict), so that they can be taken back together."""
-        library, before = self._library(), []
+        library, before = self.of_library(), []
         for key, word, verdict in answers:
             photo = self.copies(key)[0]
             before.append((key, word, self.verdicts(key).get(label_key(word))))
@@ -452,14 +453,14 @@ class Engine:
             return 0
         answers = self._answers.pop()
         for key, word, verdict in answers:
-            self._library().correct(self.copies(key)[0], word, verdict)
+            self.of_library().correct(self.copies(key)[0], word, verdict)
         return len(answers)
 
     # In the background
 
     def scan(self) -> Scan:
         """Sure and maybe tags of all photos, which are found in the background after each change."""
-        library, state = self._library(), (*self._state(), self.words_text, self.loaded)
+        library, state = self.of_library(), (*self._state(), self.words_text, self.loaded)
         with self._lock:
             if self._scan is None or self._scan.state != state:
                 if self._scan is not None:
@@ -499,7 +500,7 @@ class Engine:
         from unseen.ensembles.adapted import Adapted
         from unseen.photos.training import annotated_photos, train, verdict
 
-        library = self._library()
+        library = self.of_library()
         job.step(0, 3)
         features, annotations = annotated_photos(library)
         job.step(1, 3)
@@ -529,14 +530,14 @@ class Engine:
 
     def tagged(self, min_p: float) -> Iterator[tuple[str, tuple[Tag, ...]]]:
         """Paths of all photos of the library, with their tags."""
-        for photo in self._library().tags(self.query(), None, min_p=min_p):
+        for photo in self.of_library().tags(self.query(), None, min_p=min_p):
             yield photo.path, photo.tags
 
     def write_tags(self, job: Job, min_p: float, dry_run: bool) -> dict[str, Any]:
         """Write tags to sidecars, or see what that would change."""
         from unseen.photos.tags import write_tags
 
-        library, query = self._library(), self.query()
+        library, query = self.of_library(), self.query()
         parents = {tag.name: tag.parents for tag in query.vocabulary.tags} if query.vocabulary else {}
         total = len(library)
 
@@ -554,7 +555,7 @@ class Engine:
         from unseen.photos.exiftool import ExifTool
         from unseen.photos.tags import undo_tags
 
-        with self._library().journal(write=not dry_run) as journal:
+        with self.of_library().journal(write=not dry_run) as journal:
             needed = any(record.change.embedded for record in journal.records("done", "planned", "undoing"))
             if needed and ExifTool.is_installed():
                 with ExifTool() as exiftool:

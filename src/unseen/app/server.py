@@ -478,9 +478,9 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder) -> APIRouter:
     @router.get("/search", tags=["photos"])
     def search(
         q: Text = None,
-        any_of: Annotated[Texts, Query(alias="or")] = [],  # noqa: B006
-        all_of: Annotated[Texts, Query(alias="and")] = [],  # noqa: B006
-        none_of: Annotated[Texts, Query(alias="not")] = [],  # noqa: B006
+        any_of: Annotated[Texts, Query(alias="or")] = [],
+        all_of: Annotated[Texts, Query(alias="and")] = [],
+        none_of: Annotated[Texts, Query(alias="not")] = [],
         like: Annotated[str | None, Query(pattern=rf"^[0-9a-f]{{{ID}}}$")] = None,
         since: Date = None,
         until: Date = None,
@@ -607,12 +607,10 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder) -> APIRouter:
         ]  # fmt: skip
         found.sort(key=lambda item: (item[0], item[1], item[2].name))
         items: list[dict[str, Any]] = []
-        library = engine.library
-        for _, path, tag in found[:limit] if library is not None else []:
-            with library.snapshot() as now:  # type: ignore[union-attr]
-                copies = [one for _, one in now.photos(*now.condition(None, None, path))]
-            if copies:
-                items.append({"photo": _photo(copies[:1]), "tag": _tag(tag, None, query)})
+        with engine.of_library().snapshot() as now:
+            for _, path, tag in found[:limit]:
+                if copies := [one for _, one in now.photos(*now.condition(None, None, path))]:
+                    items.append({"photo": _photo(copies[:1]), "tag": _tag(tag, None, query)})
         counting = None if scan.is_done else {"done": scan.done, "total": scan.total}
         return {"items": items, "left": len(found), "counting": counting}
 
@@ -660,14 +658,14 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder) -> APIRouter:
     @router.post("/export/xmp", tags=["export"], status_code=202)
     def write_sidecars(body: ExportRequest) -> dict[str, Any]:
         """Write tags to sidecars, in the background, or see what would change."""
-        engine._library()
+        engine.of_library()
         work: Callable[..., Any] = partial(engine.write_tags, min_p=body.min_p, dry_run=body.dry_run)
         return engine.start("xmp", work).as_json()
 
     @router.post("/export/undo", tags=["export"], status_code=202)
     def undo_sidecars(body: UndoRequest) -> dict[str, Any]:
         """Take back all that was written to sidecars."""
-        engine._library()
+        engine.of_library()
         return engine.start("undo", partial(engine.undo_tags, dry_run=body.dry_run)).as_json()
 
     def download(lines: Iterable[str], name: str, kind: str) -> StreamingResponse:
@@ -677,7 +675,7 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder) -> APIRouter:
     @router.get("/export.csv", tags=["export"], response_class=Response)
     def as_csv(min_p: MinP = SURE) -> Response:
         """A table of all tags: path, tag, p."""
-        engine._library()
+        engine.of_library()
 
         def lines() -> Iterator[str]:
             line: Any = csv.writer(SimpleNamespace(write=str), lineterminator="\n").writerow  # returns the line
@@ -692,7 +690,7 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder) -> APIRouter:
     @router.get("/export.json", tags=["export"], response_class=Response)
     def as_json(min_p: MinP = SURE) -> Response:
         """One JSON object per line and photo."""
-        engine._library()
+        engine.of_library()
 
         def lines() -> Iterator[str]:
             for path, tags in engine.tagged(min_p):

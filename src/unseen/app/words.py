@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import orthogonal_procrustes
+from sklearn.metrics.pairwise import cosine_similarity
 
 from unseen.app.engine import Engine
+from unseen.evaluation.plots import principal_plane
 from unseen.labels.names import label_key
 from unseen.labels.space import FEW, LabelSpace, comparable, diagnose
 from unseen.photos.tagger import Query
@@ -84,17 +86,12 @@ def _space(engine: Engine, query: Query) -> tuple[LabelSpace, list[bool]]:
 
 def _neighbours(vectors: Matrix, n: int) -> Any:
     """Places of the n nearest other rows, by cosine."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = vectors / np.where(lengths > 0.0, lengths, 1.0)
-    cosines = unit @ unit.T
+    cosines = cosine_similarity(vectors)
     np.fill_diagonal(cosines, -np.inf)
     return np.argsort(-cosines, axis=1)[:, :n]
 
 
 def _plane(vectors: Matrix) -> Matrix:
     """First two principal components, at most 1 in size."""
-    centred = vectors - vectors.mean(axis=0)
-    u, s, _ = np.linalg.svd(centred, full_matrices=False)
-    points = np.zeros((len(vectors), 2))
-    points[:, : min(2, len(s))] = (u * s)[:, :2]
+    points, _ = principal_plane(vectors)
     return np.asarray(points / (np.abs(points).max() or 1.0))

@@ -1,7 +1,5 @@
 """`unseen data`: annotated images, from standard data sets or your own table; `unseen cache`: files of ours."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 
 data_app = Typer(no_args_is_help=True, help="Download data sets; look at annotations and convert them.")
 cache_app = Typer(no_args_is_help=True, help="Look at the cache, and clear it.")
-_NONE: list[str] = []
 # Folders of the cache: what they hold, and how the files are called. The cache may be any folder of the user's, so
 # nothing else in it is counted or removed.
 KINDS = {
@@ -72,7 +69,7 @@ def show(
     tristate: Annotated[str | None, Option(help="Table of 1, 0, -1: 0 is absent, or unknown (as in VOC).")] = None,
     form: Annotated[str | None, Option(help="Table: lists, pairs or columns, if unclear.")] = None,
     separator: Annotated[str | None, Option(help="Table of lists: what separates the labels.")] = None,
-    ignore: Annotated[list[str], Option(help="Table: a column that is not a label; repeatable.")] = _NONE,
+    ignore: Annotated[list[str], Option(help="Table: a column that is not a label; repeatable.")] = [],
     most: Annotated[int, Option(min=0, help="Number of labels to show, the most frequent; 0 for all.")] = 100,
 ) -> None:
     """Count the images of each label; --output converts the annotations to a plain table."""
@@ -92,7 +89,7 @@ def show(
             say(f"Table: {output}", style="bold")
 
 
-def _counts(annotations: Annotations, source: str, most: int) -> Table:
+def _counts(annotations: "Annotations", source: str, most: int) -> Table:
     from unseen.validation import counted
 
     present, absent, unknown = annotations.counts()
@@ -137,7 +134,7 @@ def show_cache() -> None:
 
 @cache_app.command("clear")
 def clear(
-    kinds: Annotated[list[str], Argument(help="Kinds to clear, as in unseen cache show; all by default.")] = _NONE,
+    kinds: Annotated[list[str], Argument(help="Kinds to clear, as in unseen cache show; all by default.")] = [],
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Remove files from the cache; what is needed is computed or downloaded again."""

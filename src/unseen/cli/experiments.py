@@ -10,9 +10,6 @@ from typer import Argument, Option
 from unseen.cli.labels import read_words
 from unseen.cli.terminal import check_output, one_line_errors, print_table, say, show_progress
 
-_NONE: list[str] = []
-_NO_PATHS: list[Path] = []
-
 
 def demo(
     output: Annotated[Path, Option("--output", "-o", help="HTML page to write.")] = Path("unseen-demo.html"),
@@ -42,15 +39,15 @@ def demo(
 def reproduce(
     name: Annotated[str | None, Argument(help="Data set: voc2007, coco or the name of your files.")] = None,
     data: Annotated[Path, Option(help="Folder with NAME_labels.csv or NAME.csv, and NAME_BACKBONE.npz.")] = Path(),
-    features: Annotated[list[Path], Option(help="NPZ, NPY, CSV or a folder of unseen features.")] = _NO_PATHS,
+    features: Annotated[list[Path], Option(help="NPZ, NPY, CSV or a folder of unseen features.")] = [],
     annotations: Annotated[Path | None, Option("--annotations", "-a", help="A CSV, or a VOC devkit.")] = None,
-    vectors: Annotated[list[str], Option(help='glove, use, "use:a photo of a {}" or a file; repeatable.')] = _NONE,
+    vectors: Annotated[list[str], Option(help='glove, use, "use:a photo of a {}" or a file; repeatable.')] = [],
     hit_counts: Annotated[Path | None, Option(help="CSV matrix of hit counts, for TAEP-C.")] = None,
     relations: Annotated[Path | None, Option(help="CSV matrix of WordNet path lengths, for TAEP-H.")] = None,
-    seen: Annotated[list[str], Option(help="Seen labels, comma-separated or a file; else every other.")] = _NONE,
-    unseen: Annotated[list[str], Option(help="Unseen labels, given in the same way; else the rest.")] = _NONE,
+    seen: Annotated[list[str], Option(help="Seen labels, comma-separated or a file; else every other.")] = [],
+    unseen: Annotated[list[str], Option(help="Unseen labels, given in the same way; else the rest.")] = [],
     classes: Annotated[str | None, Option(help="Published split of the labels, such as coco48/17.")] = None,
-    methods: Annotated[list[str], Option(help="Methods by name, or yours as module:Name; else all.")] = _NONE,
+    methods: Annotated[list[str], Option(help="Methods by name, or yours as module:Name; else all.")] = [],
     splits: Annotated[int | None, Option(min=0, help="Random splits; else 5, or 3 without a search.")] = None,
     repeats: Annotated[int | None, Option(min=1, help="Runs of random methods; else 5, or 1.")] = None,
     no_search: Annotated[

@@ -153,20 +153,13 @@ def show_progress(console: Console | None = None) -> Iterator[Reporter]:
     console = console or open_console()
     if not console.is_terminal:
         return (yield Reporter(console, None))
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as rich
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TextColumn("{task.fields[detail]}"),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+        rich.TextColumn("{task.description}"), rich.BarColumn(24), rich.MofNCompleteColumn(),
+        rich.TextColumn("{task.fields[detail]}"), rich.TimeElapsedColumn(), "left", rich.TimeRemainingColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=console) as bars:
+    with rich.Progress(*columns, console=console) as bars:
         reporter = Reporter(console, bars)
         yield reporter
         reporter.finish()

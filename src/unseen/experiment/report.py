@@ -161,15 +161,6 @@ def _sections(result: Reproduction) -> list[Section]:
     return [section for section in sections if section.tables or has_data.get(section.figure)]
 
 
-def _draw(result: Reproduction) -> dict[str, tuple[Figure, str]]:
-    drawings = {"labels": _draw_labels(result)}
-    if len(result.strength):
-        drawings["figure2"] = _draw_strength(result)
-    if len(result.solvers):
-        drawings["solvers"] = _draw_solvers(result)
-    return drawings
-
-
 def _draw_strength(result: Reproduction) -> tuple[Figure, str]:
     miap = 100 * tables.strengths(result)
     panels = []
@@ -220,7 +211,9 @@ def _draw_labels(result: Reproduction) -> tuple[Figure, str]:
 
 
 def _write(result: Reproduction, folder: Path) -> None:
-    drawings = _draw(result)
+    drawings = {"labels": _draw_labels(result)}
+    drawings |= {"figure2": _draw_strength(result)} if len(result.strength) else {}
+    drawings |= {"solvers": _draw_solvers(result)} if len(result.solvers) else {}
     for name, (figure, _) in drawings.items():
         plots.save(figure, folder / f"{name}.svg")
         plots.save(figure, folder / f"{name}.png")

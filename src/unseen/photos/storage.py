@@ -36,6 +36,7 @@ Rows = NDArray[np.uint8]  # (n, HEAD + n_columns)
 _PHOTOS = """SELECT images.row, files.root, files.path, images.digest, images.width, images.height, images.taken,
     images.note FROM files JOIN images ON images.id = files.image"""
 _IN_ORDER = "ORDER BY files.root, files.path"
+# Paths are written as CAST(? AS TEXT) of their bytes: names that are not valid UTF-8 stay as they are.
 _SCHEMA = f"""
 BEGIN;
 CREATE TABLE settings (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -99,11 +100,6 @@ def default_library() -> Path:
 
     named = os.environ.get("UNSEEN_LIBRARY")
     return Path(named).expanduser().absolute() if named else user_data_path("unseen", appauthor=False) / "library"
-
-
-def as_text(path: str) -> bytes:
-    """A path for ``CAST(? AS TEXT)``: names that are not valid UTF-8 are kept as they are."""
-    return os.fsencode(path)
 
 
 def connect(path: Path, *, write: bool = False) -> sqlite3.Connection:
@@ -191,9 +187,8 @@ def read_settings(db: sqlite3.Connection, folder: Path) -> dict[str, Any]:
     found = dict(db.execute("SELECT key, value FROM settings"))
     numbers = [found.get(name) for name in ("n_features", "n_classes", "generation", "n_rows")]
     names = [found.get(name) for name in ("backbone", "fingerprint")]
-    if not all(isinstance(one, int) and one >= 0 for one in numbers) or not all(
-        isinstance(one, str) for one in names
-    ):
+    are_numbers = all(isinstance(one, int) and one >= 0 for one in numbers)
+    if not (are_numbers and all(isinstance(one, str) for one in names)):
         raise OSError(f"library: {str(folder)!r} is damaged. Copy the whole folder again, or make a new library.")
     return found
 
@@ -306,7 +301,7 @@ def _inside(roots: Mapping[int, str | Path], folder: Path) -> tuple[str, list[An
             parts.append("files.root = ?")
             values.append(key)
         elif root in folder.parents:
-            inner = as_text(folder.relative_to(root).as_posix())
+            inner = os.fsencode(folder.relative_to(root).as_posix())
             within = "files.path > CAST(? AS TEXT) AND files.path < CAST(? AS TEXT)"
             parts.append(f"files.root = ? AND (files.path = CAST(? AS TEXT) OR {within})")
             values += [key, inner, inner + b"/", inner + b"0"]  # 0 follows / in the order of characters
@@ -323,11 +318,11 @@ def add_roots(db: sqlite3.Connection, library: Path, folders: Sequence[Path]) ->
 
     def set_root(key: int, place: Path) -> None:
         try:
-            beside = as_text(os.path.relpath(place, library))
+            beside = os.fsencode(os.path.relpath(place, library))
         except ValueError:  # on another drive
             beside = None
         asked = "UPDATE roots SET path = CAST(? AS TEXT), beside = CAST(? AS TEXT) WHERE id = ?"
-        db.execute(asked, (as_text(str(place)), beside, key))
+        db.execute(asked, (os.fsencode(str(place)), beside, key))
 
     roots = locate_roots(db, library)
     for key, place in roots.items():
@@ -336,11 +331,11 @@ def add_roots(db: sqlite3.Connection, library: Path, folders: Sequence[Path]) ->
     for folder in folders:
         outer = next((key for key, root in roots.items() if root == folder or root in folder.parents), None)
         if outer is None:
-            db.execute("INSERT INTO roots (path) VALUES (CAST(? AS TEXT))", (as_text(str(folder)),))
+            db.execute("INSERT INTO roots (path) VALUES (CAST(? AS TEXT))", (os.fsencode(str(folder)),))
             (outer,) = db.execute("SELECT last_insert_rowid()").fetchone()
             set_root(outer, folder)
             for key in [key for key, root in roots.items() if folder in root.parents]:
-                prefix = as_text(f"{roots.pop(key).relative_to(folder).as_posix()}/")
+                prefix = os.fsencode(f"{roots.pop(key).relative_to(folder).as_posix()}/")
                 asked = "UPDATE files SET root = ?, path = CAST(? AS TEXT) || path WHERE root = ?"
                 db.execute(asked, (outer, prefix, key))
                 db.execute("DELETE FROM roots WHERE id = ?", (key,))
