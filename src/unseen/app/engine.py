@@ -10,10 +10,11 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -410,13 +411,11 @@ class Engine:
     ) -> list[tuple[list[Photo], float | None, float | None]]:
         """Copies of each photo on a page of a ranking, with p and score."""
         rows = ranking.best.rows[offset : offset + limit].tolist()
-        found: dict[int, list[Photo]] = {row: [] for row in rows}
         with self.of_library().snapshot() as now:
-            for row, photo in now.photos(f"images.row IN ({','.join(map(str, rows))})" if rows else "0"):
-                found[row].append(photo)
+            found = now.copies(rows)
         page = []
         for place, row in enumerate(rows, offset):
-            if found[row]:
+            if row in found:
                 p = None if ranking.best.p is None else float(ranking.best.p[place])
                 score = float(ranking.best.scores[place]) if ranking.is_scored else None
                 page.append((found[row], None if p is None or np.isnan(p) else p, score))
@@ -557,10 +556,8 @@ class Engine:
 
         with self.of_library().journal(write=not dry_run) as journal:
             needed = any(record.change.embedded for record in journal.records("done", "planned", "undoing"))
-            if needed and ExifTool.is_installed():
-                with ExifTool() as exiftool:
-                    return _outcomes(undo_tags(journal, exiftool, dry_run=dry_run))
-            return _outcomes(undo_tags(journal, dry_run=dry_run))
+            with ExifTool() if needed and ExifTool.is_installed() else nullcontext() as exiftool:
+                return _outcomes(undo_tags(journal, exiftool, dry_run=dry_run))
 
 
 @dataclass(frozen=True)
@@ -608,13 +605,12 @@ class Scan:
             self.problem = str(error)
         self.is_done, self._older = True, None
 
-    def hits(self) -> dict[str, tuple[int, int]]:
+    def hits(self) -> dict[str, list[int]]:
         """Number of photos with each word as a sure, and as a maybe tag."""
         found: dict[str, list[int]] = {}
-        for tags in list(self.tags.values()):
-            for tag in tags:
-                found.setdefault(tag.name, [0, 0])[tag.p is None or tag.p < SURE] += 1
-        return {name: (sure, maybe) for name, (sure, maybe) in found.items()}
+        for tag in chain.from_iterable(list(self.tags.values())):
+            found.setdefault(tag.name, [0, 0])[tag.p is None or tag.p < SURE] += 1
+        return found
 
 
 def _outcomes(outcomes: Iterator[Any]) -> dict[str, Any]:

@@ -22,10 +22,7 @@ def describe_words(engine: Engine) -> dict[str, Any]:
     query, text = engine.query(), engine.words_text
     space, is_seen = _space(engine, query)
     near = _neighbours(space.vectors if len(space) < FEW else comparable(space), min(N_NEIGHBOURS, len(space) - 1))
-    seen, others = (
-        [name for name, known in zip(space.names, is_seen, strict=True) if known == wanted]
-        for wanted in (True, False)
-    )
+    others = [name for name, known in zip(space.names, is_seen, strict=True) if not known]
     annotated = LabelSpace(engine.model.tagger.label_names_, engine.model.tagger.label_vectors_)
     orphans = set(diagnose(annotated, space.select(others)).orphans) if others and len(annotated) >= FEW else set()
     hits, counting = None, None
@@ -42,7 +39,7 @@ def describe_words(engine: Engine) -> dict[str, Any]:
             "word": name,
             "parents": list(tag.parents) if tag else [],
             "synonyms": list(tag.words[1:]) if tag else [],
-            "annotated": name in seen,
+            "annotated": is_seen[place],
             "neighbours": [space.names[j] for j in near[place]],
             "doubt": None if doubt is None else doubt.sentence,
             "orphan": ORPHAN if name in orphans else None,

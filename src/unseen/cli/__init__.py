@@ -14,11 +14,7 @@ from unseen.cli.photos import evaluate, explain, features, fit, tag
 from unseen.cli.tags import tags_app
 from unseen.cli.terminal import make_output_safe
 
-app = typer.Typer(
-    name="unseen",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(name="unseen", no_args_is_help=True, pretty_exceptions_enable=False)
 PHOTOS = (demo, tag, index, search, serve, duplicates, review, explain)
 for command in (*PHOTOS, features, fit, evaluate, labels, backbones, reproduce):
     app.command()(command)

@@ -162,12 +162,7 @@ def duplicates(
             _show_page(opened, "Duplicates", cards, output, show)
 
 
-def review(
-    words: Words = [],
-    library: Library = None,
-    model: Model = None,
-    folder: InFolder = None,
-) -> None:
+def review(words: Words = [], library: Library = None, model: Model = None, folder: InFolder = None) -> None:
     """Accept or reject tags that may be right, those in most doubt first; then: unseen fit -L."""
     with one_line_errors("review", "answers were kept"):
         from unseen.photos.tagger import MAYBE, SURE

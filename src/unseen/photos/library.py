@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -187,16 +186,11 @@ class PhotoLibrary:
             if min_p > 0.0 and answers:
                 found = found.select(np.flatnonzero(found.p >= min_p))  # type: ignore[operator]
             found = found.select(slice(top))
-            hits: list[Hit] = []
-            for start in range(0, len(found.rows), 1000):
-                rows = found.rows[start : start + 1000].tolist()
-                photos: dict[int, list[Photo]] = {row: [] for row in rows}
-                among = " AND ".join(filter(None, (condition, "images.row IN (SELECT value FROM json_each(?))")))
-                for row, photo in now.photos(among, [*values, json.dumps(rows)]):
-                    photos[row].append(photo)
-                for i, row in enumerate(rows, start):
-                    p = None if found.p is None else float(found.p[i])
-                    hits += [Hit(photo, float(found.scores[i]), p) for photo in photos[row]]
+            photos = now.copies(found.rows.tolist(), condition, values)
+        hits: list[Hit] = []
+        for i, row in enumerate(found.rows.tolist()):
+            p = None if found.p is None else float(found.p[i])
+            hits += [Hit(photo, float(found.scores[i]), p) for photo in photos.get(row, ())]
         return hits[:top]
 
     def tags(

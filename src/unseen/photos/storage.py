@@ -12,12 +12,14 @@ A row holds three float32 numbers (``step``, ``low`` and the length of the row) 
 ``x = low + step * code``.
 """
 
+import json
 import os
 import re
 import sqlite3
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,23 +39,6 @@ _PHOTOS = """SELECT images.row, files.root, files.path, images.digest, images.wi
     images.note FROM files JOIN images ON images.id = files.image"""
 _IN_ORDER = "ORDER BY files.root, files.path"
 # Paths are written as CAST(? AS TEXT) of their bytes: names that are not valid UTF-8 stay as they are.
-_SCHEMA = f"""
-BEGIN;
-CREATE TABLE settings (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE roots (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, beside TEXT);
-CREATE TABLE images (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, row INTEGER NOT NULL UNIQUE,
-    width INTEGER, height INTEGER, taken TEXT, note TEXT);
-CREATE TABLE files (id INTEGER PRIMARY KEY, root INTEGER NOT NULL REFERENCES roots, path TEXT NOT NULL,
-    size INTEGER, changed INTEGER, image INTEGER REFERENCES images, problem TEXT, UNIQUE (root, path));
-CREATE TABLE dead_rows (row INTEGER PRIMARY KEY);
-CREATE TABLE corrections (digest BLOB NOT NULL, key TEXT NOT NULL, word TEXT NOT NULL, verdict INTEGER NOT NULL,
-    time TEXT NOT NULL, PRIMARY KEY (digest, key)) WITHOUT ROWID;
-CREATE INDEX corrections_by_key ON corrections (key);
-CREATE INDEX files_by_image ON files (image);
-CREATE INDEX images_by_date ON images (taken, row);
-PRAGMA user_version = {FORMAT};
-COMMIT;
-"""
 
 
 def encode_rows(values: NDArray[Any]) -> Rows:
@@ -176,7 +161,8 @@ def create_library(folder: Path, backbone: Backbone) -> None:
         draft.unlink(missing_ok=True)
         with closing(connect(draft, write=True)) as db:
             db.execute("PRAGMA journal_mode = WAL")
-            db.executescript(_SCHEMA)
+            db.executescript(files("unseen.photos").joinpath("data/library.sql").read_text(encoding="utf-8"))
+            db.execute(f"PRAGMA user_version = {FORMAT}")
             db.executemany("INSERT INTO settings VALUES (?, ?)", settings.items())
             Journal(db)
         draft.replace(folder / DATABASE)  # its log was merged when it was closed
@@ -228,6 +214,16 @@ class Snapshot(NamedTuple):
         where = f"WHERE {condition}" if condition else ""
         for row, root, path, digest, *facts in self.db.execute(f"{_PHOTOS} {where} {_IN_ORDER}", values):
             yield row, Photo(os.path.join(self.roots[root], *path.split("/")), digest.hex(), *facts)  # noqa: PTH118
+
+    def copies(
+        self, rows: Sequence[int], condition: str = "", values: Sequence[Any] = ()
+    ) -> dict[int, list[Photo]]:
+        """Photos of some rows that fulfil a condition, by row."""
+        found: dict[int, list[Photo]] = {}
+        among = " AND ".join(filter(None, (condition, "images.row IN (SELECT value FROM json_each(?))")))
+        for row, photo in self.photos(among, [*values, json.dumps(rows)]):
+            found.setdefault(row, []).append(photo)
+        return found
 
     def rows(self, condition: str = "", values: Sequence[Any] = ()) -> NDArray[np.bool_]:
         """Mask of the rows of photos; those of the dead are never wanted."""
