@@ -92,10 +92,10 @@ def measure(folder: Path, n_words: int, rounds: int, classes: bool) -> dict[str,
     expression = Expression(words, (0,), tuple(range(1, n_words)))
 
     def search() -> None:
-        assert len(library.search(expression, top=20)) == 20
+        assert len(library.find(expression, top=20)) == 20
 
     def filtered() -> None:
-        assert len(library.search(expression, top=20, since="2010", until="2012")) == 20
+        assert len(library.find(expression, top=20, since="2010", until="2012")) == 20
 
     start = time.perf_counter()
     search()
@@ -131,8 +131,8 @@ def measure_cluster(folder: Path, n_words: int, rounds: int, limit: str) -> dict
     library = PhotoLibrary.open(folder)
     expression = Expression(Words(library, n_words, classes=False), (0,), tuple(range(1, n_words)))
     with Client(n_workers=2, threads_per_worker=1, memory_limit=limit, dashboard_address=":0") as client:
-        same = library.search(expression, engine="dask") == library.search(expression)
-        seconds = by_turns({"dask": lambda: library.search(expression, engine="dask")}, rounds)["dask"]
+        same = library.find(expression, engine="dask") == library.find(expression)
+        seconds = by_turns({"dask": lambda: library.find(expression, engine="dask")}, rounds)["dask"]
         peaks = client.run(lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
     size = (folder / "features.1.bin").stat().st_size / 1e9
     return {"features GB": size, "words": n_words, "limit of a worker": limit, "its peak GB": max(peaks.values()),

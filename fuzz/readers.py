@@ -56,7 +56,7 @@ def _zip(**members: bytes) -> bytes:
 
 
 def _read_voc(path: Path) -> Any:
-    from unseen.datasets.readers import read_voc
+    from unseen.datasets.voc import read_voc
 
     devkit = path.parent / "devkit" / "VOC2007"
     for name in ("Annotations", "ImageSets/Main", "JPEGImages"):

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from unseen.cli import app
 from unseen.datasets import read_annotations
-from unseen.datasets.readers import VOC_CLASSES
+from unseen.datasets.voc import VOC_CLASSES
 
 
 def run(*arguments, code=0):

@@ -79,8 +79,8 @@ def test_a_search_finds_what_one_machine_finds_even_if_a_worker_dies(processes, 
     monkeypatch.setattr("unseen.photos.query.CANDIDATES", 12)
     for groups in (((0,),), ((0,), (), (1,)), ((0, 1), (1,))):
         expression = Expression(Words(has_form), *groups)
-        hits = library.search(expression, top=6, engine="dask")
-        for hit, other in zip(hits, library.search(expression, top=6), strict=True):
+        hits = library.find(expression, top=6, engine="dask")
+        for hit, other in zip(hits, library.find(expression, top=6), strict=True):
             assert hit.photo == other.photo
             assert hit[1:] == pytest.approx(other[1:])
     assert Path(killed).exists()

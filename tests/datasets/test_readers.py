@@ -8,8 +8,10 @@ import pytest
 from tests.data import FOLDER
 
 from unseen.datasets import read_annotations
-from unseen.datasets.readers import VOC_CLASSES, read_coco, read_nuswide, read_voc
+from unseen.datasets.coco import read_coco
+from unseen.datasets.nuswide import read_nuswide
 from unseen.datasets.table import read_table
+from unseen.datasets.voc import VOC_CLASSES, read_voc
 
 SAMPLE = FOLDER / "VOCdevkit-sample"
 needs_sample = pytest.mark.skipif(not SAMPLE.is_dir(), reason=f"no VOC sample in {FOLDER} (set UNSEEN_DATA)")

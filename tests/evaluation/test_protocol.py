@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from tests.data import FOLDER
 
-from unseen.datasets.readers import VOC_CLASSES
+from unseen.datasets.voc import VOC_CLASSES
 from unseen.evaluation import metrics, protocol
 from unseen.evaluation.protocol import (
     CLASS_SPLITS,

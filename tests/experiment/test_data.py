@@ -10,7 +10,7 @@ from tests.experiment.files import write_files
 
 from unseen import LabelSpace, make_tagged_scenes
 from unseen.datasets.annotations import Annotations
-from unseen.datasets.readers import VOC_CLASSES
+from unseen.datasets.voc import VOC_CLASSES
 from unseen.ensembles import BackboneKnowledge
 from unseen.experiment import data as module
 from unseen.experiment.data import SideBySide, _read_features, _read_labels, _training_images, read_data

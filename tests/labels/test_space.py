@@ -13,7 +13,8 @@ from tests.labels.test_encoders import Letters
 
 from unseen.baselines import Cosine
 from unseen.baselines.cosine import SYNONYM
-from unseen.labels.space import LabelSpace, comparable, diagnose
+from unseen.labels.diagnosis import comparable, diagnose
+from unseen.labels.space import LabelSpace
 
 NAMES = ["cat", "dog", "car"]
 VECTORS = np.array([[1.0, 0.5], [1.0, 0.25], [0.0, 4.0]])

@@ -8,8 +8,9 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from unseen.app.engine import Engine
 from unseen.evaluation.plots import principal_plane
+from unseen.labels.diagnosis import FEW, comparable, diagnose
 from unseen.labels.names import label_key
-from unseen.labels.space import FEW, LabelSpace, comparable, diagnose
+from unseen.labels.space import LabelSpace
 from unseen.photos.tagger import Query
 from unseen.validation import Matrix
 

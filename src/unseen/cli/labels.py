@@ -14,8 +14,9 @@ from unseen.cli.terminal import check_output, one_line_errors, print_table, writ
 from unseen.templates import Mark, Table
 
 if TYPE_CHECKING:
+    from unseen.labels.diagnosis import Diagnosis
     from unseen.labels.relations import Relations
-    from unseen.labels.space import Diagnosis, LabelSpace
+    from unseen.labels.space import LabelSpace
 
 
 def labels(
@@ -32,9 +33,10 @@ def labels(
     """Inspect labels before training: vectors, relations, and which unseen labels can learn from seen ones."""
     with one_line_errors("labels"):
         check_output(output)
+        from unseen.labels.diagnosis import comparable, diagnose
         from unseen.labels.names import merge_names
         from unseen.labels.relations import relate
-        from unseen.labels.space import LabelSpace, comparable, diagnose
+        from unseen.labels.space import LabelSpace
 
         n_seen = len(merge_names(words := read_words(seen, "--seen"))[0])
         names, notes = merge_names([*words, *(read_words(unseen, "--unseen") if unseen else [])])
@@ -131,7 +133,7 @@ def _transfer(diagnosis: Diagnosis) -> Table:
 
 def _vectors(labels: LabelSpace, n_seen: int) -> Table:
     """Return how each label was looked up, and its nearest other label."""
-    from unseen.labels.space import comparable
+    from unseen.labels.diagnosis import comparable
 
     rows, unit = [], comparable(labels)
     for i, (name, found) in enumerate(zip(labels.names, labels.resolved, strict=True)):

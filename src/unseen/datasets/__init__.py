@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from unseen.datasets.annotations import Annotations
-from unseen.datasets.readers import find_voc, is_nuswide, read_coco, read_nuswide, read_voc
+from unseen.datasets.coco import read_coco
+from unseen.datasets.nuswide import is_nuswide, read_nuswide
 from unseen.datasets.table import read_table
+from unseen.datasets.voc import find_voc, read_voc
 
 
 def read_annotations(source: str | PathLike[str], split: str | None = None, **options: Any) -> Annotations:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from unseen.datasets.readers import VOC_CLASSES
+from unseen.datasets.voc import VOC_CLASSES
 from unseen.evaluation import metrics
 from unseen.labels.names import label_key
 from unseen.validation import check_count, check_matrix, check_names, check_targets, find_names, listed

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from unseen.datasets import read_annotations
 from unseen.datasets.annotations import Annotations
-from unseen.datasets.readers import find_voc
+from unseen.datasets.voc import find_voc
 from unseen.ensembles import BackboneKnowledge
 from unseen.experiment.methods import IN_A_PICTURE, SIDE_BY_SIDE, Method
 from unseen.images.features import open_features

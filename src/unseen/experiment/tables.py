@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from scipy import stats
 
-from unseen.datasets.readers import VOC_CLASSES
+from unseen.datasets.voc import VOC_CLASSES
 from unseen.evaluation.metrics import Summary
 from unseen.evaluation.protocol import alternating_split, name_of_split
 from unseen.experiment.runner import BURN_IN, FACTORS, ITERATES, MAIN, PROTOCOLS, STRENGTHS, Experiment

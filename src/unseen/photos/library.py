@@ -193,6 +193,10 @@ class PhotoLibrary:
             hits += [Hit(photo, float(found.scores[i]), p) for photo in photos.get(row, ())]
         return hits[:top]
 
+    def find(self, expression: Expression, **options: Any) -> list[Hit]:
+        """Find the photos with the largest values of an expression; the options are those of `search`."""
+        return self.search(expression, **options)
+
     def tags(
         self,
         words: Any = "everyday",
