@@ -39,6 +39,9 @@ OF_COCO = {"sofa": "couch", "television": "tv"}  # VOC's labels under COCO's nam
 PARTS = {"coco": ("coco30k_efficientnet_lite0.npz", "coco30k_labels.csv", "train"),
          "voc": ("voc2007_efficientnet_lite0.npz", "voc2007_labels.csv", "trainval")}  # fmt: skip
 C = 3.0  # of the classifiers, by held-out training images
+# Of other words than COCO's, by eye on 100 photos of VOC2007 trainval: 15 of 27 tags of LVIS's names with p of 0.85
+# on average were right without it.
+PRIOR = 0.25
 
 
 def main() -> None:
@@ -83,7 +86,7 @@ def fit(data: Path, annotations: dict[str, Annotations]) -> Any:
     model.fit(images, known, dict(zip(labels, vectors, strict=True)))
     words = LabelSpace(everyday_labels(), VECTORS, missing="skip")
     report = lambda done, total: print(f"calibrating: {done} of {total}", flush=True)  # noqa: E731
-    return calibrate(model, images, known, words, n_reference=150, progress=report)
+    return calibrate(model, images, known, words, n_reference=150, prior=PRIOR, progress=report)
 
 
 def write_model(tagger: Any) -> None:

@@ -1,5 +1,6 @@
 """Files are whole or absent, locks are exclusive, and downloads are checked, continued and made once."""
 
+import errno
 import hashlib
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from unseen.files import DownloadError, cache_dir, csv_cell, csv_text, download, locked, write_atomically
+from unseen.files import DownloadError, cache_dir, csv_cell, csv_text, download, locked, write_atomically, writing
 
 BODY = bytes(range(256)) * 4000
 SHA256 = "sha256:" + hashlib.sha256(BODY).hexdigest()
@@ -194,6 +195,44 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
         write_atomically(tmp_path / "new" / "f", fail)
     assert (tmp_path / "new" / "f").read_text() == "whole"
     assert names_in(tmp_path / "new") == ["f"]
+
+
+def test_what_a_kill_left_is_removed_and_writers_take_turns(tmp_path):
+    program = (
+        "import os, signal, sys; from pathlib import Path; from unseen.files import write_atomically\n"
+        "def die(part): part.write_text('half'); os.kill(os.getpid(), signal.SIGKILL)\n"
+        "write_atomically(Path(sys.argv[1]), die)"
+    )
+    assert subprocess.run([sys.executable, "-c", program, tmp_path / "f"]).returncode == -9
+    assert names_in(tmp_path) == sorted([".252f10c83610ebca.lock", ".252f10c83610ebca.part"])
+    inside = []
+
+    def write(path):
+        inside.append(path.exists() and path.read_text() != "half")  # of another thread
+        path.write_text("whole")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: write_atomically(tmp_path / "f", write), range(8)))
+    assert inside == [False] * 8
+    assert (tmp_path / "f").read_text() == "whole"
+    assert names_in(tmp_path) == ["f"]
+
+
+def test_a_full_disk_is_named_with_what_to_do(tmp_path):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for act in (lambda: write_atomically(tmp_path / "f", fail), lambda: writing_to(tmp_path / "f", fail)):
+        with pytest.raises(OSError, match=r"f' cannot be written \(No space left on device\)\. Free some space"):
+            act()
+    with pytest.raises(PermissionError), writing(tmp_path):
+        raise PermissionError(errno.EACCES, "Permission denied", "other")
+    assert names_in(tmp_path) == []
+
+
+def writing_to(path, act):
+    with writing(path):
+        act()
 
 
 def test_the_cache_is_where_the_variable_says_or_else_in_the_users_cache(monkeypatch, tmp_path):

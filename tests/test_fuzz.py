@@ -1,6 +1,12 @@
-"""Damaged files that a reader once took badly, and some new ones: each is read, or refused with a clear error."""
+"""Damaged files that a reader once took badly, and some new ones: each is read, or refused with a clear error.
 
+And kills: nothing is lost, and the next run completes the work.
+"""
+
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,3 +34,14 @@ def test_damaged_files_are_refused_clearly(tmp_path):
         for _ in range(30):
             content = mutate(rng.choice(reader.seeds), reader.seeds, rng)
             assert attempt(reader, content, tmp_path) is None, (name, content)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_kill_at_any_moment_loses_nothing():
+    pytest.importorskip("onnx")
+    pytest.importorskip("httpx")
+    kinds = ["features, grown", "index", "index, changed", "fit", "tag -L", "tags write", "tags undo", "review"]
+    command = [sys.executable, "-m", "fuzz.faults", "--no-faults", "--kills", "16", "--only", *kinds]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "16 kills" in done.stdout

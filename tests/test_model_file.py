@@ -206,3 +206,6 @@ class TestLoading:
         save(model, tmp_path / "theirs", {"a": 1})
         monkeypatch.setenv("UNSEEN_KEY", str(tmp_path / "mine"))
         assert not is_own(tmp_path / "theirs")
+        (tmp_path / "mine").write_bytes(b"")  # of a process that was killed before it wrote
+        save(model, file, {"a": 1})
+        assert is_own(file)

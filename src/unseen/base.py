@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from threading import Lock
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +25,11 @@ from unseen.validation import Annotations, Labels, Matrix, Targets, check_count,
 SURE, MAYBE = 0.8, 0.3  # probability from which a tag is called sure, and from which it is shown at all
 MOST_FEATURES = 10_000_000  # of an image, in a model file
 SAME = 1e-5  # tolerance between two calls of an encoder, relative to the largest entry of a vector
+MOST_KEPT = 12  # matrices of labels for which something is kept, by model
+
+Kept = TypeVar("Kept")
+_KEPT: WeakKeyDictionary[Any, dict[tuple[int, str], tuple[Matrix, Any]]] = WeakKeyDictionary()
+_LOCK = Lock()
 
 
 class Tag(NamedTuple):
@@ -298,9 +305,9 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         """Whether the margin scores are log-odds of a probability without further calibration."""
         return False
 
-    def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
-        """Further quantities for a `Calibration`: some per image and label, some per label."""
-        return [], []
+    def _clues(self, X: Any, M: Matrix) -> list[Matrix]:
+        """Further quantities of images and labels for a `Calibration`."""
+        return []
 
     def _inputs_for_classifiers(self, X: Any) -> Matrix | None:
         """Columns that help classifiers of seen labels on the same images, if this method has any to add."""
@@ -345,6 +352,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         """Fit, restoring the old model on failure: a half-updated one would silently give wrong scores."""
         before = dict(vars(self))
         self.__dict__.pop("calibration_", None)  # of the earlier fit
+        _KEPT.pop(self, None)
         try:
             self._fit(self._check_problem(*given))
         except BaseException:
@@ -447,6 +455,10 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
             raise ValueError(f"{argument}: nothing is left of {which} after centring. Pass center=False.")
         return moved / largest / lengths if self.normalize_ else moved
 
+    def _passed_on(self, M: Matrix) -> Matrix:
+        """Labels that a method embeds for this part of it; see `kept_for`."""
+        return kept_for(self, M, lambda M: self._embed(M, "labels"))
+
     def _seen_vectors(self) -> Matrix:
         return self._embed(self.label_vectors_[: self.n_seen_], "seen")
 
@@ -506,6 +518,24 @@ def is_dask(values: Any) -> bool:
     from unseen.cluster import score
 
     return score.is_dask(values)
+
+
+def kept_for(model: Any, M: Matrix, compute: Callable[[Matrix], Kept]) -> Kept:
+    """``compute(M)``, kept for the embedded labels that a model was given last: many blocks of images share them.
+
+    Kept by identity: M must not be changed, nor be a user's array.
+    """
+    key = id(M), compute.__qualname__
+    with _LOCK:
+        found = _KEPT.setdefault(model, {}).get(key)
+    if found is None or found[0] is not M:
+        found = M, compute(M)
+        with _LOCK:
+            kept = _KEPT.setdefault(model, {})
+            kept[key] = found
+            while len(kept) > MOST_KEPT:
+                kept.pop(next(iter(kept)))  # the oldest
+    return found[1]
 
 
 def seen_places(M: Matrix, seen: Matrix) -> NDArray[np.intp]:

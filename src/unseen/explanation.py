@@ -79,10 +79,10 @@ def settle(values: Any, is_annotated: Sequence[bool], are_kinds: Callable[[int, 
     ``values`` are exact parts of the scores, one row per label, the best first.
     """
     shares, kept = evidence_shares(values), list[int]()
-    for c, own in enumerate(shares):
-        limits = (ANNOTATED_OVERLAP if is_annotated[k] else OVERLAP for k in kept)
-        shared = (np.minimum(own, shares[k]).sum() for k in kept)
-        rivals = [k for k, part, limit in zip(kept, shared, limits, strict=True) if part >= limit]
+    shared = np.minimum(shares[:, None], shares).sum(axis=2)
+    limits = np.where(is_annotated, ANNOTATED_OVERLAP, OVERLAP)
+    for c in range(len(shares)):
+        rivals = [k for k in kept if shared[c, k] >= limits[k]]
         if is_annotated[c] or all(are_kinds(k, c) for k in rivals):
             kept.append(c)
     return kept

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 import re
 import secrets
@@ -11,7 +13,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -22,6 +24,7 @@ _TIMEOUT = 30.0  # seconds without a byte after which a connection counts as los
 _PAUSE = 1.0  # seconds before a connection is retried
 _BLOCK = 1 << 16  # bytes lost at most when a connection drops
 _FORMULA = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")  # spreadsheets also know the wide forms of the signs
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -54,23 +57,53 @@ class DownloadError(OSError):
     """A file could not be downloaded; the message says how to get it by hand."""
 
 
-def write_atomically(path: Path, write: Callable[[Path], object], part: Path | None = None) -> None:
+def write_atomically(path: Path, write: Callable[[Path], object], *, alone: bool = False) -> None:
     """Call ``write`` with a temporary name beside ``path``, then rename the file: all or nothing.
 
-    The name is random, or ``part`` for a caller that looks for what a kill left behind.
+    The name is always the same, so that the next call removes what a kill left behind, and processes that write
+    the file take turns, unless the caller sees to it that it is ``alone``.
     """
-    temporary = part or path.with_name(f".{secrets.token_hex(8)}.part")
+    with ExitStack() as stack:
+        temporary = part_of(path)
+        if not alone:
+            try:
+                stack.enter_context(locked(temporary.with_suffix(".lock")))
+            except OSError:  # no locks here: a name of our own. A folder that cannot be written is reported below.
+                temporary = path.with_name(f".{secrets.token_hex(8)}.part")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(temporary)
+            with temporary.open("rb+") as file:  # flush the bytes to disk before renaming, in case of a crash
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            what = f"{str(path)!r} cannot be written ({error.strerror or error})"
+            raise OSError(f"path: {what}. {advice(error, 'Choose another path.')}") from error
+        finally:
+            with suppress(OSError):  # already renamed, or never written
+                temporary.unlink()
+
+
+def part_of(path: Path) -> Path:
+    """Temporary name beside a file, always the same; short, as that of the file may be as long as can be."""
+    return path.with_name(f".{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]}.part")
+
+
+def advice(error: OSError, other: str) -> str:
+    """What to do about a file that cannot be written."""
+    return "Free some space, then run it again." if error.errno in _FULL else other
+
+
+@contextmanager
+def writing(path: str | Path, argument: str = "path") -> Iterator[None]:
+    """Name what is written in errors that do not: those of a full disk."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(temporary)
-        with temporary.open("rb+") as file:  # flush the bytes to disk before renaming, in case of a crash
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        yield
     except OSError as error:
-        raise OSError(f"path: {str(path)!r} cannot be written ({error}). Choose another path.") from error
-    finally:
-        with suppress(OSError):  # already renamed, or never written
-            temporary.unlink()
+        if error.errno not in _FULL:
+            raise
+        what = f"{str(path)!r} cannot be written ({error.strerror})"
+        raise OSError(f"{argument}: {what}. {advice(error, '')}") from error
 
 
 def cache_dir(*parts: str) -> Path:
@@ -94,7 +127,7 @@ def locked(path: Path, *, wait: bool = True, argument: str = "path") -> Iterator
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=-1 if wait else 0)
-    except OSError as error:
+    except (OSError, NotImplementedError) as error:  # the latter: the file system has no locks
         what = f"{str(path.parent)!r} cannot be written, or another process is writing to it ({error})"
         raise OSError(f"{argument}: {what}. Wait, or choose another folder.") from error
     try:
@@ -119,33 +152,39 @@ def download(url: str, path: str | Path, checksum: str | None = None, progress: 
     if not _is_safe(url) and not (is_pinned and url.startswith("http://")):
         raise ValueError(f"url: {url!r} was given. Pass an address that begins with https://.")
     path = Path(path)
-    by_hand = f"download it by hand and put it at {str(path)!r}"
+    part, by_hand = path.with_name(f".{path.name}.part"), f"download it by hand and put it at {str(path)!r}"
     try:
-        import pooch  # type: ignore[import-untyped]
         from requests import RequestException
     except ImportError:
-        raise ImportError(f'pooch: not installed. Run: pip install "unseen[images]", or {by_hand}.') from None
-    pooch.get_logger().setLevel("WARNING")
-
-    def fetch(url: str, target: str, _: object) -> None:
-        part = path.with_name(f".{path.name}.part")
-        if checksum is None:  # without one, a changed file would go unnoticed
-            part.unlink(missing_ok=True)
-        _fetch_rest(url, part, progress or (lambda done, total: None))
-        part.replace(target)
-
+        raise ImportError(f'requests: not installed. Run: pip install "unseen[images]", or {by_hand}.') from None
     try:
         with locked(path.with_name(f".{path.name}.lock")):
-            pooch.retrieve(url, checksum, path.name, path.parent, downloader=fetch)
+            if not _has_checksum(path, checksum):
+                if checksum is None:  # without one, a changed file would go unnoticed
+                    part.unlink(missing_ok=True)
+                _fetch_rest(url, part, progress or (lambda done, total: None))
+                if not _has_checksum(part, checksum):
+                    part.unlink()
+                    raise DownloadError(f"url: {url} is not the expected file. Try again, or {by_hand}.")
+                part.replace(path)
+    except DownloadError:
+        raise
     except RequestException as error:
         reason = getattr(error.args[0], "reason", error) if error.args else error
         raise DownloadError(f"url: {url} cannot be downloaded ({reason}). Try again, or {by_hand}.") from error
     except OSError as error:
-        reason = error.__cause__ or error
-        raise DownloadError(f"path: {str(path)!r} cannot be written ({reason}). Choose another path.") from error
-    except ValueError as error:
-        raise DownloadError(f"url: {url} is not the expected file. {error} Try again, or {by_hand}.") from error
+        what = f"{str(path)!r} cannot be written ({error.__cause__ or error})"
+        raise DownloadError(f"path: {what}. {advice(error, 'Choose another path.')}") from error
     return path
+
+
+def _has_checksum(path: Path, checksum: str | None) -> bool:
+    """Whether there is such a file."""
+    if checksum is None or not path.is_file():
+        return path.is_file()
+    name, _, wanted = checksum.partition(":")
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, name).hexdigest() == wanted.lower()
 
 
 def _is_safe(url: str) -> bool:

@@ -30,7 +30,7 @@ from safetensors.numpy import save as serialize
 from unseen.files import reason, write_atomically
 
 HEADER = "unseen-model"  # the only entry of the metadata, so that equal models are equal files
-VERSION = 2
+VERSION = 3
 DEEPEST = 8  # models inside each other
 LARGEST = 1e100  # number in a tensor: squares of larger ones overflow
 # Modules that may define a class not yet imported, lightest first.
@@ -98,12 +98,16 @@ def _secret(*, create: bool = False) -> bytes | None:
     """Random bytes that this user alone can read; None if there are none and none can be written."""
     from platformdirs import user_data_path
 
+    def write(part: Path) -> None:
+        made = path.read_bytes() if path.is_file() else b""  # by another process, just now
+        part.unlink(missing_ok=True)
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(made or secrets.token_bytes(32))
+
     path = Path(os.environ.get("UNSEEN_KEY") or user_data_path("unseen", appauthor=False) / "key")
     try:
-        if create and not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(secrets.token_bytes(32))
+        if create and not (path.is_file() and path.stat().st_size):
+            write_atomically(path, write)
         return path.read_bytes() or None
     except OSError:
         return None

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, validate_data
 from threadpoolctl import threadpool_limits
 
-from unseen.base import TrainingProblem, ZeroShotTagger, is_dask
+from unseen.base import TrainingProblem, ZeroShotTagger, is_dask, kept_for
 from unseen.explanation import Explanation, Part
 from unseen.solvers.rows import Rows, is_mapped_matrix, read_chunks, row_scale
 from unseen.validation import Annotations, Matrix, check_choice, check_count, check_generator, check_number
@@ -311,7 +311,7 @@ class TAEP(ZeroShotTagger):
 
     def _margin_scores(self, X: Any, M: Matrix) -> Matrix:
         projected = self._project(X, np.column_stack([self.visual_projection_, self.threshold_weights_]))
-        return projected[:, :-1] @ self._label_space(M).T - projected[:, -1:]
+        return projected[:, :-1] @ kept_for(self, M, self._label_space).T - projected[:, -1:]
 
     def _thresholds(self, X: Any) -> Matrix:
         return self._project(X, self.threshold_weights_[:, None])[:, 0]

@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from unseen.cli import app
+from unseen.files import locked
 
 
 def run(*arguments, code=0, typed=None):
@@ -47,6 +48,16 @@ def test_clear_asks_first(cache):
     run("clear", typed="y\n")
     assert not list(cache.iterdir())
     assert "Removed 0 files" in run("clear")  # nothing to ask
+
+
+def test_clear_removes_locks_that_nobody_holds(cache):
+    for name in (".0a.lock", ".0b.lock"):
+        (cache / "label-vectors" / name).touch()
+    with locked(cache / "label-vectors" / ".0b.lock"):
+        run("clear", "--yes")
+        assert left(cache) == {"label-vectors/.0b.lock"}
+    run("clear", "--yes")
+    assert not list(cache.iterdir())
 
 
 def test_clear_takes_kinds(cache):

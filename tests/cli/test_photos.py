@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import unseen
 from unseen import PhotoTagger
 from unseen.cli import app
+from unseen.photos import tagger
 
 
 def run(*arguments, code=0):
@@ -148,6 +149,21 @@ def test_a_broken_photo_is_named_the_others_are_tagged_and_the_exit_code_is_2(tm
     assert done.stderr.count("\n") == 1
     lines = tag(tmp_path, "-w", "red", "--json", code=2).stdout.splitlines()
     assert [json.loads(line).keys() for line in lines] == [{"path", "tags"}, {"path", "problem"}]
+
+
+def test_a_photo_that_vanishes_while_it_is_tagged_is_named_and_the_page_shows_the_others(tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        paint(tmp_path / f"{name}.jpg", ["red"])
+    shown = tagger.thumbnail
+
+    def vanish(path):
+        (tmp_path / "b.jpg").unlink(missing_ok=True)
+        return shown(path)
+
+    monkeypatch.setattr(tagger, "thumbnail", vanish)
+    done = tag(tmp_path, "-w", "red", "-o", tmp_path / "page.html", code=2)
+    assert f"unseen tag: {tmp_path / 'b.jpg'} cannot be read: No such file or directory.\n" in done.stderr
+    assert ("a.jpg" in (text := (tmp_path / "page.html").read_text()), "b.jpg" in text) == (True, False)
 
 
 def test_an_explanation_lists_parts_that_sum_to_the_score(tmp_path):

@@ -119,6 +119,20 @@ def test_a_command_may_write_to_a_closed_output_or_a_poor_one(tmp_path):
     assert "\\xfc.csv: 1 image" in done.stdout
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device")  # noqa: PTH110
+def test_a_full_disk_behind_the_output_is_said_and_a_closed_pipe_is_not(tmp_path):
+    (tmp_path / "a.csv").write_text("path,dog\na.jpg,1\n")
+    command = [*MODULE, "data", "show", tmp_path / "a.csv"]
+    with open("/dev/full", "wb") as full:  # noqa: PTH123
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    message = "standard output, or a temporary file: No space left on device. Free some space, then run it again."
+    assert (done.returncode, done.stderr) == (2, f"unseen data show: {message}\n")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 1
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals differ there")
 def test_an_interruption_is_one_line_and_leaves_nothing(tmp_path):
     program = (

@@ -78,6 +78,19 @@ def test_a_wrong_checksum_sends_to_the_mirror_and_then_gives_up(publish, tmp_pat
     assert everything(tmp_path / "two") == []
 
 
+def test_what_a_kill_leaves_is_used_and_cleared(publish, tmp_path):
+    host, _ = publish()
+    (tmp_path / ".all.tar").write_bytes(host.body)  # killed before it was unpacked, then before it was removed
+    for _ in range(2):
+        get_data_set("voc2007", tmp_path)
+        assert host.asked == []
+        assert everything(tmp_path) == sorted(FILES)
+        (tmp_path / ".all.tar").write_bytes(host.body)
+        (tmp_path / ".voc2007.part").mkdir()
+    get_data_set("voc2007", tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["VOCdevkit"]
+
+
 def test_what_is_there_is_used_or_cleared_but_not_overwritten(publish, tmp_path):
     host, _ = publish()
     (tmp_path / "all.tar").write_bytes(host.body)  # put there by hand
@@ -109,7 +122,7 @@ def test_a_malicious_or_damaged_archive_leaves_nothing_behind(publish, tmp_path,
     publish(body)
     with pytest.raises(ValueError, match=r"^archive: "):
         get_data_set("voc2007", tmp_path / "deep" / "down")
-    assert everything(tmp_path) == ["deep/down/all.tar"]
+    assert everything(tmp_path) == ["deep/down/.all.tar"]
 
 
 def test_wrong_arguments_are_named(tmp_path):

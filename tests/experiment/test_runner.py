@@ -178,7 +178,9 @@ def test_finished_parts_are_found_again_and_damaged_ones_computed_again(data, sp
     calls = []
     real = runner.run_cell
     monkeypatch.setattr(runner, "run_cell", lambda *args: calls.append(args) or real(*args))
-    assert contents(run_experiment(data, main, SMALL[:1], plan=PLAN, store=tmp_path)) == contents(first)
+    again = run_experiment(data, main, SMALL[:1], plan=PLAN, store=tmp_path)
+    assert contents(again) == contents(first)
+    assert list(again.results[0]["labels"]) == list(first.results[0]["labels"])  # columns of a table
     assert not calls
     whole = part.read_text()
     changed = whole.replace(repr(first.results[0]["held_out"]), "0.5")

@@ -1,5 +1,6 @@
 """Features of images: the same whatever happens on the way, and opened as they were written."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -106,6 +107,47 @@ def test_what_is_finished_can_be_opened_while_a_run_extends_it():
     made, seen = run(PHOTOS)
     assert_as_if_made_at_once(made)
     assert seen == 12 + 3 - 5
+
+
+@pytest.mark.parametrize("first", ["index.json", "done.npy", "features.npy"])
+def test_half_of_an_old_version_is_not_in_the_way(first, monkeypatch):
+    run(fill(PHOTOS, 12))
+    fill(PHOTOS, 3, start=30)
+
+    def die(place, **_):  # killed after the first file
+        (Path(place) / first).unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(features.shutil, "rmtree", lambda place, **how: None if how else die(place))
+        with pytest.raises(KeyboardInterrupt):
+            run(PHOTOS)
+    assert len(open_features("feats")) == 15
+    made, seen = run(PHOTOS)
+    assert_as_if_made_at_once(made)
+    assert seen == 0
+    assert [path.name for path in Path("feats").iterdir()] == ["000002"]
+
+
+def test_a_full_disk_is_named_and_finished_rows_are_kept(monkeypatch):
+    fill(PHOTOS, 25)
+    write, calls = features._write_rows, []
+
+    def fill_up(path, *rows):
+        calls.append(path)
+        if len(calls) > 4:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, *rows)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(features, "_write_rows", fill_up)
+        with pytest.raises(
+            OSError, match=r"^output: 'feats' cannot be written .* Free some space, then run it again"
+        ):
+            run(PHOTOS)
+    made, seen = run(PHOTOS)
+    assert seen == 15
+    assert_as_if_made_at_once(made)
 
 
 def test_only_new_and_changed_images_are_computed():

@@ -186,7 +186,7 @@ def test_a_file_that_is_cut_off_is_refused(suffix):
     noise, buffer = np.random.default_rng(0).integers(0, 256, size=(64, 64, 3), dtype=np.uint8), io.BytesIO()
     Image.fromarray(noise).save(buffer, format=suffix)
     Path("a").write_bytes(buffer.getvalue()[: len(buffer.getvalue()) // 2])
-    with pytest.raises(UnreadableImage, match=r"^a: .*(truncated|damaged|not an image)"):
+    with pytest.raises(UnreadableImage, match=r"^photo: 'a' cannot be read .*(truncated|damaged|not an image)"):
         read_image("a")
 
 

@@ -7,7 +7,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -211,14 +210,6 @@ def test_an_unfinished_change_is_settled_by_the_file(photo, journal, written, th
     assert journal.records("planned", "undoing", "done") == []
     assert sidecar.exists() == bool(theirs)
     assert not theirs or entries(sidecar) == {"dc:subject": tuple(theirs)}
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_kill_at_any_moment_loses_nothing(tmp_path):
-    program = "import sys, pathlib; from tests.photos.killed import check; check(pathlib.Path(sys.argv[1]), 10)"
-    done = subprocess.run([sys.executable, "-c", program, tmp_path], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "10 kills" in done.stdout
 
 
 def test_mode_and_links_stay_and_a_folder_that_cannot_be_written_is_an_error(

@@ -222,6 +222,7 @@ def serve(app: Any, host: str, port: int, ready: Callable[[str], None] = lambda 
         config = uvicorn.Config(
             app, log_level="warning", server_header=False, date_header=False, timeout_graceful_shutdown=30
         )
+        listener.listen()  # whoever reads the address may use it at once
         ready(f"http://{name}:{listener.getsockname()[1]}/")
         uvicorn.Server(config).run(sockets=[listener])
 

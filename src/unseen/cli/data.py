@@ -10,7 +10,7 @@ from rich.filesize import decimal
 from typer import Argument, Option, Typer
 
 from unseen.cli.terminal import check_output, one_line_errors, print_table, printable, say, show_progress
-from unseen.files import cache_dir
+from unseen.files import cache_dir, locked
 from unseen.templates import Table
 
 if TYPE_CHECKING:
@@ -149,6 +149,9 @@ def clear(
         for path in files:
             path.unlink(missing_ok=True)
         for kind in chosen:
+            for lock in cache_dir(kind).glob(".*.lock"):  # left by a kill, unless another process holds it
+                with suppress(OSError), locked(lock, wait=False):
+                    pass
             with suppress(OSError):  # it holds other files, or is not there
                 cache_dir(kind).rmdir()
         return say(f"Removed {what} from {cache_dir()}.")

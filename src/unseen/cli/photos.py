@@ -85,6 +85,7 @@ def tag(
         if library is None and (xmp or not photos):
             raise ValueError("PHOTOS: pass some, or the photos of a library with -L, which --xmp needs.")
         check_output(output)
+        from unseen.images.reading import UnreadableImage
         from unseen.photos.library import PhotoLibrary
         from unseen.photos.tagger import MAYBE, SURE, card_rows, thumbnail
         from unseen.templates import data_uri
@@ -115,13 +116,16 @@ def tag(
         show = _print_json if as_json else _csv_printer() if as_csv else _text_printer()
         n_problems, cards = 0, []
         for photo in tagged:
+            if photo.problem is None and output is not None:
+                path = PurePath(printable(photo.path))
+                rows = card_rows(photo.tags or filter(None, [photo.guess]), query.doubts)
+                try:
+                    cards.append((picture(photo.path), path.name, rows, str(path.parent)))
+                except UnreadableImage as error:  # it vanished since
+                    photo = photo._replace(problem=error.reason)
             if photo.problem is not None:
                 n_problems += 1
                 typer.echo(printable(f"unseen tag: {photo.path} cannot be read: {photo.problem}."), err=True)
-            elif output is not None:
-                path = PurePath(printable(photo.path))
-                rows = card_rows(photo.tags or filter(None, [photo.guess]), query.doubts)
-                cards.append((picture(photo.path), path.name, rows, str(path.parent)))
             if photo.problem is None or as_json:
                 show(photo, query.doubts)
         if not (as_json or as_csv):

@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from unseen.files import advice, write_atomically
 from unseen.templates import Mark, Table, marks, numeric_columns
 
 if TYPE_CHECKING:
@@ -83,8 +84,12 @@ def one_line_errors(command: str, interrupted: str = "nothing was written") -> I
 
 def _one_line(message: Exception | str) -> str:
     """Return a message in one line: ``'photos': Permission denied`` instead of ``[Errno 13] ...``."""
-    if isinstance(message, OSError) and message.errno is not None and message.filename and message.strerror:
-        return f"{os.fspath(message.filename)!r}: {message.strerror}. Check the path and its permissions."
+    if isinstance(message, OSError) and message.errno is not None and message.strerror:
+        if message.filename:
+            todo = advice(message, "Check the path and its permissions.")
+            return f"{os.fspath(message.filename)!r}: {message.strerror}. {todo}"
+        todo = advice(message, "Check where it leads.")
+        return f"standard output, or a temporary file: {message.strerror}. {todo}"
     return " ".join(str(message).split())
 
 
@@ -102,7 +107,6 @@ def check_output(output: Path | None) -> None:
 
 def write_page(output: Path, template: str, **context: object) -> None:
     """Render a template to a file, atomically, and print its path to standard error."""
-    from unseen.files import write_atomically
     from unseen.templates import render
 
     page = render(template, **context)

@@ -2,12 +2,12 @@
 
 import shutil
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from unseen.files import DownloadError, Progress, download, locked
+from unseen.files import DownloadError, Progress, download, locked, writing
 from unseen.validation import check_choice, listed
 
 
@@ -63,16 +63,21 @@ def get_data_set(
     into = Path(into).expanduser()
     target = into / data_set.folder
     with locked(into / f".{name}.lock", argument="into"):
-        if not _incomplete_lists(data_set, target):
-            return target
-        if target.exists():
-            raise FileExistsError(f"into: {str(target)!r} is not complete. Move it, or pass another folder.")
-        new = [into / archive for archive in data_set.archives if not (into / archive).exists()]
-        for archive, (md5, _) in data_set.archives.items():
-            _fetch([f"{host}/{archive}" for host in data_set.hosts], into / archive, md5, report)
-        _unpack(data_set, into, into / f".{name}.part", report)
-        for path in new:
-            path.unlink()
+        # Hidden archives are ours, also after a kill.
+        ours = [into / f".{archive}" for archive in data_set.archives if not (into / archive).exists()]
+        temporary = into / f".{name}.part"
+        if _incomplete_lists(data_set, target):
+            if target.exists():
+                raise FileExistsError(f"into: {str(target)!r} is not complete. Move it, or pass another folder.")
+            paths = {path.name.removeprefix("."): path for path in ours}
+            for archive, (md5, _) in data_set.archives.items():
+                path = paths.setdefault(archive, into / archive)
+                _fetch([f"{host}/{archive}" for host in data_set.hosts], path, md5, report)
+            with writing(into, "into"):
+                _unpack(data_set, paths, target, temporary, report)
+        for path in ours:
+            path.unlink(missing_ok=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     return target
 
 
@@ -94,22 +99,28 @@ def _fetch(urls: list[str], path: Path, md5: str, report: Callable[[str], Progre
     raise DownloadError(f"{reasons[0]} Neither can {', '.join(urls[1:])}.")
 
 
-def _unpack(data_set: DataSet, into: Path, temporary: Path, report: Callable[[str], Progress]) -> None:
+def _unpack(
+    data_set: DataSet,
+    archives: Mapping[str, Path],
+    target: Path,
+    temporary: Path,
+    report: Callable[[str], Progress],
+) -> None:
     shutil.rmtree(temporary, ignore_errors=True)  # left by a process that was killed
     try:
-        for archive, (_, size) in data_set.archives.items():
+        for archive, path in archives.items():
             progress = report(f"unpacking {archive}")
-            with (into / archive).open("rb") as file, tarfile.open(fileobj=file) as tar:
+            with path.open("rb") as file, tarfile.open(fileobj=file) as tar:
                 for member in tar:
                     tar.extract(member, temporary, filter="data")
-                    progress(file.tell(), size)
-        unpacked, target = temporary / data_set.folder, into / data_set.folder
+                    progress(file.tell(), data_set.archives[archive][1])
+        unpacked = temporary / data_set.folder
         if missing := _incomplete_lists(data_set, unpacked):
             raise tarfile.TarError(f"{listed(missing)} is missing or incomplete")
         target.parent.mkdir(parents=True, exist_ok=True)
         unpacked.replace(target)
     except (tarfile.TarError, EOFError) as error:
-        path = str(into / archive)
-        raise ValueError(f"archive: {path!r} cannot be unpacked ({error}). Remove it and try again.") from None
+        what = f"{str(path)!r} cannot be unpacked ({error})"
+        raise ValueError(f"archive: {what}. Remove it and try again.") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -196,13 +196,13 @@ class Adapted(ZeroShotTagger):
         return which, project(X[:, : self.n_features_], weights[:-1], normalize=True) + weights[-1]
 
     def _margin_scores(self, X: Any, M: Matrix) -> Matrix:
-        scores = self.base_._margin_scores(X, self.base_._embed(M, "labels"))
+        scores = self.base_._margin_scores(X, self.base_._passed_on(M))
         which, added = self._added(X, M)
         scores[:, which] += added
         return scores
 
     def _scorer(self, M: Matrix) -> Callable[[Any], tuple[Matrix, Matrix | None]]:
-        of_base = self.base_._scorer(self.base_._embed(M, "labels"))
+        of_base = self.base_._scorer(self.base_._passed_on(M))
 
         def score(X: Any) -> tuple[Matrix, Matrix | None]:
             (scores, p), (which, added) = of_base(X), self._added(X, M)
@@ -220,10 +220,10 @@ class Adapted(ZeroShotTagger):
         return self.base_._thresholds(X)
 
     def _label_space(self, M: Matrix) -> Matrix:
-        return self.base_._label_space(self.base_._embed(M, "labels"))
+        return self.base_._label_space(self.base_._passed_on(M))
 
     def _part_table(self, X: Any, M: Matrix, rows: Any, columns: Any) -> tuple[list[tuple[Kind, str]], Matrix]:
-        keys, values = self.base_._part_table(X, self.base_._embed(M, "labels"), rows, columns)
+        keys, values = self.base_._part_table(X, self.base_._passed_on(M), rows, columns)
         which, added = self._added(X, M)
         names = [self.label_names_[place] for place in seen_places(M[which], self.label_vectors_)]
         own = np.where(columns[:, None] == which, added[rows], 0.0)

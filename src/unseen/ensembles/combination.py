@@ -109,16 +109,15 @@ class Combination(ScoredTagger):
     def _taggers(self, X: Any, M: Matrix) -> Iterator[tuple[ZeroShotTagger, Any, Matrix]]:
         """Both taggers, with their columns of X and the labels as they use them."""
         for tagger, own in zip((self.first_, self.second_), split_columns(X, self.n_first_), strict=True):
-            yield tagger, own, tagger._embed(M, "labels")
+            yield tagger, own, tagger._passed_on(M)
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         first, second = self._tagger_scores(X, M)
         factors = self._factors(M)
         return np.asarray((first - self.means_[0]) * factors[0] + (second - self.means_[1]) * factors[1])
 
-    def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
-        first, second = (tagger._clues(own, labels) for tagger, own, labels in self._taggers(X, M))
-        return first[0] + second[0], first[1] + second[1]
+    def _clues(self, X: Any, M: Matrix) -> list[Matrix]:
+        return [clue for tagger, own, labels in self._taggers(X, M) for clue in tagger._clues(own, labels)]
 
     def _factors(self, M: Matrix) -> tuple[Matrix, Matrix]:
         """Factors on the scores of both taggers, one entry per label."""

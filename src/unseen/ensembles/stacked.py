@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
-from unseen.base import TrainingProblem, ZeroShotTagger, seen_places
+from unseen.base import TrainingProblem, ZeroShotTagger, kept_for, seen_places
 from unseen.baselines import _linear as linear
 from unseen.baselines._linear import known_images, logistic_regression, project, split_columns
 from unseen.explanation import Kind
@@ -181,22 +181,27 @@ class Stacked(ZeroShotTagger):
     def _evidence_scores(self, X: Any, M: Matrix) -> Matrix:
         if self.evidence_ is None:
             return np.zeros((X.shape[0], len(M)))
-        return self.evidence_._margin_scores(X, self.evidence_._embed(M, "labels"))
+        return self.evidence_._margin_scores(X, self.evidence_._passed_on(M))
 
     def _margin_scores(self, X: Any, M: Matrix) -> Matrix:
         features, others = split_columns(X, self.n_features_)
-        places = seen_places(M, self.label_vectors_[: self.n_seen_])
+        places, of_others = kept_for(self, M, self._places_and_others)
         known, scores = places >= 0, np.empty((X.shape[0], len(M)))
         if known.any():
             inputs, chosen = self._inputs(features, others), places[known]
             own = project(inputs, self.weights_[:, chosen], normalize=False) + self.bias_[chosen]
             scores[:, known] = self.seen_odds_[0] * own + self.seen_odds_[2]
         if not known.all() and self.transfer_ is not None:
-            labels = self.transfer_._embed(M[~known], "labels")
-            s = self._less_mean(self.transfer_._margin_scores, features, labels)
+            s = self._less_mean(self.transfer_._margin_scores, features, of_others)
             scores[:, ~known] = self.unseen_odds_[0] * s + self.unseen_odds_[2]
         slopes = np.where(known, self.seen_odds_[1], self.unseen_odds_[1])
         return np.asarray(scores + slopes * self._evidence_scores(others, M)) if slopes.any() else scores
+
+    def _places_and_others(self, M: Matrix) -> tuple[NDArray[np.intp], Matrix]:
+        """Which seen label each label is, or -1, and those that are none, as TAEP uses them."""
+        places = seen_places(M, self.label_vectors_[: self.n_seen_])
+        others = M[places < 0]
+        return places, others if self.transfer_ is None else self.transfer_._embed(others, "labels")
 
     def _trained_on(self, X: Any, T: Any, labels: NDArray[np.intp]) -> Self:
         # The evidence needs no annotations, and the coefficients are of held-out labels already.
@@ -212,15 +217,14 @@ class Stacked(ZeroShotTagger):
         part.transfer_ = self._fit_taep(own) if self.has_vectors_ else None
         return part
 
-    def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
+    def _clues(self, X: Any, M: Matrix) -> list[Matrix]:
         features, others = split_columns(X, self.n_features_)
         clues: list[Matrix] = []
-        of_labels: list[Matrix] = []
-        if self.evidence_ is not None:
-            clues, of_labels = self.evidence_._clues(others, self.evidence_._embed(M, "labels"))
         if self.transfer_ is not None:
-            clues = [self.transfer_._margin_scores(features, self.transfer_._embed(M, "labels")), *clues]
-        return clues, of_labels
+            clues.append(self.transfer_._margin_scores(features, self.transfer_._passed_on(M)))
+        if self.evidence_ is not None:
+            clues += self.evidence_._clues(others, self.evidence_._passed_on(M))
+        return clues
 
     def _thresholds(self, X: Any) -> Matrix:
         if self.transfer_ is None:
@@ -230,15 +234,15 @@ class Stacked(ZeroShotTagger):
 
     def _part_table(self, X: Any, M: Matrix, rows: Any, columns: Any) -> tuple[list[tuple[Kind, str]], Matrix]:
         features, others = split_columns(X, self.n_features_)
-        places = seen_places(M, self.label_vectors_[: self.n_seen_])[columns]
+        places = kept_for(self, M, self._places_and_others)[0][columns]
         known, values = np.flatnonzero(places >= 0), np.zeros((len(places), self.n_seen_))
         keys: list[tuple[Kind, str]] = []
         told = np.empty((len(places), 0))
         if self.evidence_ is not None:
-            keys, told = self.evidence_._part_table(others, self.evidence_._embed(M, "labels"), rows, columns)
+            keys, told = self.evidence_._part_table(others, self.evidence_._passed_on(M), rows, columns)
             told = told * np.where(places >= 0, self.seen_odds_[1], self.unseen_odds_[1])[:, None]
         if self.transfer_ is not None:
-            labels = self.transfer_._embed(M, "labels")[columns]
+            labels = self.transfer_._passed_on(M)[columns]
             values = self.unseen_odds_[0] * self._less_mean(self.transfer_._seen_parts, features[rows], labels)
         total = self._margin_scores(X, M)[rows, columns] + self._thresholds(X)[rows]
         values[known] = 0.0

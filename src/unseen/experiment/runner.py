@@ -201,8 +201,10 @@ def run_cells(
     finished = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)(jobs)
     for done, (key, result) in enumerate(finished, start=1 + len(cells) - len(missing)):
         if store is not None:
-            text = json.dumps({"digest": digest(result), "result": result}, sort_keys=True, indent=1)
-            write_atomically(store / f"{key}.json", partial(Path.write_text, data=text, encoding="utf-8"))
+            # Keys in their order, so that a run that is resumed writes the same tables.
+            text = json.dumps({"digest": digest(result), "result": result}, indent=1)
+            path, write = store / f"{key}.json", partial(Path.write_text, data=text, encoding="utf-8")
+            write_atomically(path, write, alone=True)
         results[key] = result
         report(done, len(cells))
     return [result for key in keys if (result := results[key]) is not None]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from unseen.files import DAMAGE, guess_delimiter, locked, reason
+from unseen.files import DAMAGE, guess_delimiter, locked, reason, writing
 from unseen.images import backbones, imagenet
 from unseen.images.backbones import Backbone, Described
 from unseen.images.preprocessing import prepare, shorter_side
@@ -26,6 +26,7 @@ from unseen.images.reading import Problem, UnreadableImage, find_images, open_im
 from unseen.validation import check_count, counted, listed
 
 _ARRAYS, _DONE, _INDEX = ("features.npy", "logits.npy"), "done.npy", "index.json"
+_DRAFT = ".draft"  # a version that is made, or removed
 _BLOCK = 128  # images between two writes: the most that a killed run can lose
 _AHEAD = 8  # batches in progress per thread, so that one large file does not block the others
 REDUCED = 4  # large JPEG files are decoded at a size that is still this many times what the backbone sees
@@ -109,7 +110,8 @@ def extract_features(
     # Hidden files may be leftovers of a killed run.
     if folder.is_file() or any(not (item / _INDEX).exists() for item in folder.glob("[!.]*")):
         raise OSError(f"output: {str(folder)!r} is a file, or holds other files. Pass a new or an empty folder.")
-    with locked(folder / ".lock", wait=False, argument="output"):
+    with locked(folder / ".lock", wait=False, argument="output"), writing(folder, "output"):
+        shutil.rmtree(folder / _DRAFT, ignore_errors=True)  # of a run that was killed
         versions = _versions(folder)
         images = {_key(path): [path, *_stamp(path)] for path in found.paths}
         if not only:
@@ -125,7 +127,7 @@ def extract_features(
             readable = [image for row, image in enumerate(plan.content["images"]) if row not in failed]
             version = _begin(folder, readable, problems, [*versions, plan], backbone)
         for outdated in {old.folder for old in (*versions, plan)} - {version.folder}:
-            shutil.rmtree(outdated)
+            shutil.rmtree(outdated.rename(folder / _DRAFT))  # never half of a version under its name
     return open_features(folder)
 
 
@@ -228,8 +230,7 @@ def _begin(
             raise ValueError(f"output: {str(folder)!r} was made with {other}. Pass another folder.")
         if version.content == content:
             return version
-    draft = folder / ".draft"
-    shutil.rmtree(draft, ignore_errors=True)
+    draft = folder / _DRAFT
     draft.mkdir()
     side = backbone.preprocessing.size
     widths = backbone.describe(np.zeros((0, 3, side, side), dtype=np.float32))
@@ -287,10 +288,15 @@ def _save(version: _Version, described: dict[int, Described]) -> None:
 
 
 def _write_rows(path: Path, rows: list[int], values: Any) -> None:
-    """Write rows of an array to disk; remapped each time, so that its pages do not stay in memory."""
-    mapped = open_memmap(path, mode="r+")
-    mapped[rows] = values
-    mapped.flush()
+    """Write rows of an array to disk, not by way of a memory map: on a full disk that would end the process."""
+    array = np.load(path, mmap_mode="r")
+    content = np.broadcast_to(np.asarray(values, dtype=array.dtype), (len(rows), *array.shape[1:]))
+    with path.open("r+b") as file:
+        for row, data in zip(rows, content, strict=True):
+            file.seek(array.offset + row * array.strides[0])
+            file.write(data.tobytes())
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def open_features(path: str | Path) -> FeatureSet:

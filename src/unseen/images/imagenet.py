@@ -61,12 +61,23 @@ def are_kinds(one: str, other: str) -> bool:
 @cache
 def _above(name: str) -> tuple[frozenset[str], frozenset[str]]:
     """Synsets with this name, and all synsets above them."""
-    rows, key = {row["wnid"]: row for row in _table("imagenet1k_kinds.csv")}, name.casefold()
-    own = [wnid for wnid, row in rows.items() if key in row["names"].casefold().split("; ")]
-    found = [hypernym for wnid in own for hypernym in rows[wnid]["hypernyms"].split()]
+    by_name, hypernyms = _kinds()
+    own = by_name.get(name.casefold(), [])
+    found = [hypernym for wnid in own for hypernym in hypernyms[wnid]]
     for current in found:  # the list grows while it is read
-        found += [hypernym for hypernym in rows[current]["hypernyms"].split() if hypernym not in found]
+        found += [hypernym for hypernym in hypernyms[current] if hypernym not in found]
     return frozenset(own), frozenset(found)
+
+
+@cache
+def _kinds() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Synsets of each name, and the hypernyms of each synset."""
+    by_name: dict[str, list[str]] = {}
+    rows = _table("imagenet1k_kinds.csv")
+    for row in rows:
+        for name in row["names"].casefold().split("; "):
+            by_name.setdefault(name, []).append(row["wnid"])
+    return by_name, {row["wnid"]: row["hypernyms"].split() for row in rows}
 
 
 def backbone_knowledge(backbone: Backbone, vectors: Any = "use", **parameters: Any) -> BackboneKnowledge:

@@ -57,7 +57,7 @@ class UnreadableImage(ValueError):  # noqa: N818 (it names the thing that is wro
     """A file that is not an image or is damaged; ``path`` and ``reason`` identify it and explain why."""
 
     def __init__(self, path: str | Path, reason: str) -> None:
-        super().__init__(f"{path}: {reason}")
+        super().__init__(f"photo: {str(path)!r} cannot be read ({reason}). Pass another one.")
         self.path, self.reason = str(path), reason
 
 

@@ -120,12 +120,11 @@ def cached_vectors(texts: Sequence[str], source: str) -> NDArray[np.float32]:
     if new:
         made = dict(zip(new, np.asarray(open_encoder(source).encode(new), dtype=np.float32), strict=True))
         known |= made
-        with suppress(OSError):  # the cache cannot be written: computed again next time
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with locked(path.with_suffix(".lock")):
-                merged = _read_texts(path) | made  # another process may have added texts
-                if len(merged) <= _MOST_TEXTS:
-                    _write_arrays(path, texts=np.array(list(merged)), vectors=np.array(list(merged.values())))
+        # If the cache cannot be written, they are computed again next time.
+        with suppress(OSError), locked(path.with_name(f".{path.stem}.lock")):
+            merged = _read_texts(path) | made  # another process may have added texts
+            if len(merged) <= _MOST_TEXTS:
+                _write_arrays(path, texts=np.array(list(merged)), vectors=np.array(list(merged.values())))
     return np.array([known[text] for text in texts])
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from unseen.images.backbones import DEFAULT, Backbone, open_backbone
 from unseen.images.features import FeatureSet
+from unseen.labels.encoders import with_absolute_path
 from unseen.labels.names import label_key
 from unseen.photos import storage
 from unseen.photos.storage import Correction, Photo, Snapshot
@@ -90,7 +91,7 @@ class PhotoLibrary:
                         f"reads {storage.FORMAT}. Install that version, or choose another folder."
                     )
                 settings = storage.read_settings(db, folder)
-        name = backbone.name if isinstance(backbone, Backbone) else backbone
+        name = backbone.name if isinstance(backbone, Backbone) else backbone and with_absolute_path(backbone)
         if name is not None and name != settings["backbone"]:
             raise ValueError(
                 f"backbone: {name!r} was given, but the photos in {str(folder)!r} are described by "

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.files import locked
+from unseen.files import locked, writing
 from unseen.images.backbones import Backbone
 from unseen.photos.tags import Journal
 from unseen.validation import counted
@@ -129,9 +129,10 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def sqlite_errors(folder: Path) -> Iterator[None]:
-    """Turn errors of SQLite into an OSError that names the library."""
+    """Turn errors of SQLite, and that of a full disk, into an OSError that names the library."""
     try:
-        yield
+        with writing(folder, "library"):
+            yield
     except sqlite3.Error as error:
         found = f"library: {str(folder)!r} cannot be used ({error})"
         raise OSError(f"{found}. Check the disk and the folder.") from error
@@ -282,8 +283,10 @@ def locate_roots(db: sqlite3.Connection, library: Path) -> dict[int, Path]:
 def forget_roots(db: sqlite3.Connection, library: Path, folder: Path) -> int:
     """Drop a folder of the library, or all that are in it; returns the number of files."""
     keys = [(key,) for key, root in locate_roots(db, library).items() if folder in (root, *root.parents)]
-    if not keys:
+    if not keys and any(root in folder.parents for root in locate_roots(db, library).values()):
         raise ValueError(f"forget: {str(folder)!r} was not indexed by itself. Pass a folder that was.")
+    if not keys:  # as after a run that was killed
+        warnings.warn(f"forget: {str(folder)!r} is not in the library.", stacklevel=4)
     n_files = db.executemany("DELETE FROM files WHERE root = ?", keys).rowcount
     db.executemany("DELETE FROM roots WHERE id = ?", keys)
     return n_files

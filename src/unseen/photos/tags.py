@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from unseen.files import csv_cell, write_atomically
+from unseen.files import advice, csv_cell, part_of, write_atomically
 from unseen.photos.keywords import Keyword, embedded_keywords, find_sidecars, keywords_in
 from unseen.photos.xmp import LISTS, Packet, open_packet
 
@@ -198,11 +198,6 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest() if content else ""
 
 
-def _part(path: Path) -> Path:
-    """Temporary name beside a sidecar, always the same, so that what a crash leaves is found."""
-    return path.with_name(f".{_digest(os.fsencode(path.name))[:16]}.part")
-
-
 def _write(target: str, content: bytes) -> None:
     """Write a sidecar, or delete it without content; its mode and owner stay, and links stay links."""
     path = Path(os.path.realpath(target))
@@ -215,12 +210,13 @@ def _write(target: str, content: bytes) -> None:
 
     try:
         if content:
-            write_atomically(path, write, part=_part(path))
+            write_atomically(path, write, alone=True)  # the journal is open
         else:
             path.unlink(missing_ok=True)
     except OSError as error:
-        what = f"its sidecar {str(path)!r} cannot be written ({error.__cause__ or error})"
-        raise OSError(f"photo: {what}. Make the folder writable, or write a table with --csv.") from error
+        cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+        todo = advice(cause, "Make the folder writable, or write a table with --csv.")
+        raise OSError(f"photo: its sidecar {str(path)!r} cannot be written ({cause}). {todo}") from error
 
 
 def write_tags(
@@ -321,7 +317,7 @@ def _settle(journal: Journal, exiftool: ExifTool | None) -> None:
         if record.change.embedded and exiftool is None:
             continue  # until there is one again
         if not record.change.embedded:
-            _part(Path(os.path.realpath(record.change.target))).unlink(missing_ok=True)
+            part_of(Path(os.path.realpath(record.change.target))).unlink(missing_ok=True)
         marks.append((record.id, "done" if _is_made(record, exiftool) else "undone", None))
     journal.mark(marks)
 
