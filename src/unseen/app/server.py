@@ -600,6 +600,7 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder) -> APIRouter:
     def review(word: Text = None, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> dict[str, Any]:
         """Tags in doubt, the most doubtful first."""
         scan, query = engine.scan(), engine.query()
+        counting = None if scan.is_done else {"done": scan.done, "total": scan.total}  # before its tags are read
         wanted = None if not word else label_key(word)
         found = [
             (abs((tag.p or 0.0) - 0.5), path, tag)
@@ -612,7 +613,6 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder) -> APIRouter:
             for _, path, tag in found[:limit]:
                 if copies := [one for _, one in now.photos(*now.condition(None, None, path))]:
                     items.append({"photo": _photo(copies[:1]), "tag": _tag(tag, None, query)})
-        counting = None if scan.is_done else {"done": scan.done, "total": scan.total}
         return {"items": items, "left": len(found), "counting": counting}
 
     @router.post("/corrections", tags=["corrections"])
