@@ -29,8 +29,8 @@ def describe_words(engine: Engine) -> dict[str, Any]:
     hits, counting = None, None
     if engine.library is not None:
         scan = engine.scan()
-        hits = scan.hits() if scan.is_done or scan.tags else None
-        counting = None if scan.is_done else {"done": scan.done, "total": scan.total}
+        counting = None if scan.is_done else {"done": scan.done, "total": scan.total}  # before its tags are read
+        hits = scan.hits() if counting is None or scan.tags else None
     tags = {tag.name: tag for tag in query.vocabulary.tags} if query.vocabulary else {}
     rows = []
     for place, name in enumerate(space.names):
