@@ -20,8 +20,7 @@ from benchmarks._timing import arguments, show, write_json
 from benchmarks.voc2007 import read_voc2007
 from unseen import TAEP, make_tagged_scenes
 from unseen.evaluation.protocol import alternating_split, generalized_view, training_view, zero_shot_view
-from unseen.experiment.runner import PROTOCOLS, figures_of, iterates
-from unseen.experiment.studies import ITERATES, SOLVERS
+from unseen.experiment.runner import ITERATES, PROTOCOLS, SOLVERS, figures_of, iterates
 
 
 def simulated():

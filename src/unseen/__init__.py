@@ -1,7 +1,5 @@
 """Multi-label zero-shot learning: tag images with labels that were never annotated."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING
 

@@ -1,13 +1,12 @@
 """ZeroShotTagger: the interface that every method of this library shares."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -62,6 +61,7 @@ class TrainingProblem(NamedTuple):
     weights: Matrix | None = None  # of the images
 
 
+@dataclass(eq=False, repr=False)
 class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     """Base class of the estimators: scores for any label that has a vector, seen in training or not.
 
@@ -70,9 +70,10 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     it knows more than its score about how likely a label is; it has the parameters ``normalize`` and ``center``.
     """
 
-    normalize: bool
-    center: bool
-    _not_for_scores: tuple[str, ...] = ()  # learned attributes as large as the training set
+    _: KW_ONLY
+    normalize: bool = True
+    center: bool = True
+    _not_for_scores: ClassVar[tuple[str, ...]] = ()  # learned attributes as large as the training set
     _needs_positive = True  # at least one entry of Y must be
 
     def fit(self, X: Any, Y: Any, seen: Any = None, unseen: Any = None, relations: Any = None) -> Self:

@@ -1,7 +1,5 @@
 """`unseen demo`: the packaged photos with their tags, then a whole zero-shot experiment on simulated scenes."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import as_file, files

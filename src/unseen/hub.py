@@ -5,8 +5,6 @@ Two layouts of image-text pairs are read, from the Hugging Face hub or a folder:
 ``onnx/text_model.onnx``); and text encoders as sentence-transformers exports them (``onnx/model.onnx``).
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -8,8 +8,6 @@ numbers must be finite besides, and a model must score an image before it is ret
 the user tells models that were saved on this machine from those of others, see `is_own`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

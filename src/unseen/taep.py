@@ -1,8 +1,7 @@
 """TAEP: transfer-aware max-margin label embedding projection (Ye & Guo, 2018), with a certificate."""
 
-from __future__ import annotations
-
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, Literal, Self
 
@@ -24,6 +23,7 @@ SCALE_FREE_IMAGES = 1000  # the scale-free beta is that of this many images
 SOLVERS = ("convex", "rounded", "alternating", "alternating-sweep")
 
 
+@dataclass(eq=False, repr=False)
 class TAEP(ZeroShotTagger):
     r"""Transfer-aware max-margin label embedding projection.
 
@@ -124,49 +124,24 @@ class TAEP(ZeroShotTagger):
     True
     """
 
-    projection_: Matrix
+    rank: float | None = None
+    beta: float = 0.5
+    gamma: float = 0.03
+    lam: float = 0.03
+    _: KW_ONLY
+    loss: Literal["mean", "max"] = "mean"
+    solver: Literal["convex", "rounded", "alternating", "alternating-sweep"] = "convex"
+    scaling: Literal["scale-free", "paper"] = "scale-free"
+    tol: float = 1e-3
+    max_iter: int = 200
+    random_state: Any = 0
+    n_jobs: int | None = None
+    memory: Literal["full", "low"] = "full"
+    engine: Literal["local", "dask"] = "local"
+    part_size: int = 25_000
+    warm_start: bool = False
+    verbose: int = 0
     _not_for_scores = ("duals_", "moments_")
-
-    def __init__(
-        self,
-        rank: float | None = None,
-        beta: float = 0.5,
-        gamma: float = 0.03,
-        lam: float = 0.03,
-        *,
-        loss: Literal["mean", "max"] = "mean",
-        solver: Literal["convex", "rounded", "alternating", "alternating-sweep"] = "convex",
-        scaling: Literal["scale-free", "paper"] = "scale-free",
-        normalize: bool = True,
-        center: bool = True,
-        tol: float = 1e-3,
-        max_iter: int = 200,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        memory: Literal["full", "low"] = "full",
-        engine: Literal["local", "dask"] = "local",
-        part_size: int = 25_000,
-        warm_start: bool = False,
-        verbose: int = 0,
-    ) -> None:
-        self.rank = rank
-        self.beta = beta
-        self.gamma = gamma
-        self.lam = lam
-        self.loss = loss
-        self.solver = solver
-        self.scaling = scaling
-        self.normalize = normalize
-        self.center = center
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.memory = memory
-        self.engine = engine
-        self.part_size = part_size
-        self.warm_start = warm_start
-        self.verbose = verbose
 
     def fit(
         self,
@@ -281,7 +256,9 @@ class TAEP(ZeroShotTagger):
 
         solver = check_choice(self.solver, "solver", SOLVERS)
         tol, max_iter = check_number(self.tol, "tol", strict=True), check_count(self.max_iter, "max_iter")
-        options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "progress": _report if self.verbose else None}
+        line = "TAEP iteration {}: objective {:.6g}, lower bound {:.6g}".format
+        report = (lambda *figures: print(line(*figures))) if self.verbose else None
+        options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "progress": report}
         earlier = getattr(self, "duals_", None) if self.warm_start else None
         shape = (n_images, len(task.C))
         if earlier is not None and earlier.shape == shape and len(basis) == len(self.projection_):
@@ -340,7 +317,8 @@ class TAEP(ZeroShotTagger):
         return self._project(X, self.threshold_weights_[:, None])[:, 0]
 
     def _label_space(self, M: Matrix) -> Matrix:
-        return M @ self.projection_
+        projection: Matrix = self.projection_
+        return M @ projection
 
     def _project(self, X: Any, weights: Matrix) -> Matrix:
         """``X weights`` with the rows of X scaled as in training."""
@@ -379,7 +357,3 @@ def _span(M: Matrix) -> tuple[Matrix, Matrix]:
     left, singular, right = np.linalg.svd(M, full_matrices=False)
     k = int(np.count_nonzero(singular > 1e-10 * singular[0]))
     return right[:k].T, left[:, :k] * singular[:k]
-
-
-def _report(iteration: int, objective: float, lower_bound: float) -> None:
-    print(f"TAEP iteration {iteration}: objective {objective:.6g}, lower bound {lower_bound:.6g}")

@@ -1,7 +1,5 @@
 """The promises that every method keeps, and `check_tagger`, which tries a method written elsewhere on them."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory

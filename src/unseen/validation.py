@@ -1,7 +1,5 @@
 """Validation in one place: every message names the argument, what was given and what to do."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from difflib import get_close_matches

@@ -14,19 +14,17 @@ from typer.testing import CliRunner
 from unseen import cli
 from unseen.baselines import LatEm
 from unseen.evaluation.protocol import CLASS_SPLITS, alternating_split
-from unseen.experiment import published, report, tables
+from unseen.experiment import report, tables
 from unseen.experiment.data import read_data
 from unseen.experiment.methods import METHODS, Method
-from unseen.experiment.published import published_tables
-from unseen.experiment.runner import PROTOCOLS, SearchPlan
-from unseen.experiment.studies import SOLVERS
+from unseen.experiment.runner import PROTOCOLS, SOLVERS, SearchPlan
 from unseen.taep import TAEP
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("pandas")
 
 CSV_FILES = ("table1", "table2", "rows", "labels", "search", "claims")
-ROWS = published.read_published()
+ROWS = tables.read_published()
 ROUGH = TAEP(rank=3, tol=0.1, max_iter=5)
 QUICK = tuple(
     replace(method, stages=(), model=method.model if method.name == "DMP" else ROUGH)
@@ -244,15 +242,15 @@ def test_the_command_takes_a_published_split(folder, tmp_path, monkeypatch, data
 
 
 def test_this_runs_figures_stand_beside_published_ones_of_as_many_labels(result, monkeypatch):
-    assert published_tables(result) == []
+    assert tables.published_tables(result) == []
     split = result.experiment.split
     monkeypatch.setitem(CLASS_SPLITS, "coco48/17", (split.seen_names, split.unseen_names))
-    first, second = published_tables(result)
+    first, second = tables.published_tables(result)
     assert "this run" not in {row[-1] for row in first.rows + second.rows}  # 17 and 80 labels were scored there
     monkeypatch.setattr(
-        published, "read_published", lambda: [row | {"labels": f"{len(split.unseen)} unseen"} for row in ROWS[:1]]
+        tables, "read_published", lambda: [row | {"labels": f"{len(split.unseen)} unseen"} for row in ROWS[:1]]
     )
-    own = [row[:2] for row in published_tables(result)[0].rows if row[-1] == "this run"]
+    own = [row[:2] for row in tables.published_tables(result)[0].rows if row[-1] == "this run"]
     ours = result.figures("zero-shot").droplevel("split").micro_f1
     assert own == [[ours.idxmax(), tables.percent(ours.max())]]  # the best of the only track
 
@@ -262,7 +260,7 @@ def test_published_figures_are_complete_and_have_a_source():
         assert all(row.values())
         assert set(row["split"].split()) <= set(CLASS_SPLITS)
         assert row["protocol"] in PROTOCOLS
-        assert row["metric"] in published.METRICS
+        assert row["metric"] in tables.PUBLISHED_METRICS
         assert 0 < float(row["value"]) < 100
         assert row["source"].startswith("https://")
     assert len({(row["split"], row["labels"], row["metric"], row["method"]) for row in ROWS}) == len(ROWS)

@@ -13,11 +13,21 @@ from unseen.baselines import DMP, LatEm
 from unseen.ensembles import BackboneKnowledge
 from unseen.evaluation.metrics import Summary
 from unseen.evaluation.protocol import alternating_split, named_split, training_view
-from unseen.experiment import runner, studies
+from unseen.experiment import runner
 from unseen.experiment.data import ExperimentData, SideBySide
 from unseen.experiment.methods import METHODS, Method
-from unseen.experiment.runner import MAIN, SearchPlan, class_splits, frame, run_cell, run_cells, run_experiment
-from unseen.experiment.studies import FACTORS, solver_cells, strength_cells
+from unseen.experiment.runner import (
+    FACTORS,
+    MAIN,
+    SearchPlan,
+    class_splits,
+    frame,
+    run_cell,
+    run_cells,
+    run_experiment,
+    solver_cells,
+    strength_cells,
+)  # fmt: skip
 from unseen.experiment.tables import interval
 from unseen.taep import TAEP
 
@@ -266,11 +276,11 @@ def test_studies_start_from_the_choice(data, done):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_alternation_is_tested_at_each_of_its_last_iterates(data, done, monkeypatch):
-    monkeypatch.setattr(studies, "RANKS", (0.3, 1.0))
-    monkeypatch.setattr(studies, "ITERATES", 4)
-    for options in studies.SOLVERS.values():
+    monkeypatch.setattr(runner, "RANKS", (0.3, 1.0))
+    monkeypatch.setattr(runner, "ITERATES", 4)
+    for options in runner.SOLVERS.values():
         monkeypatch.setitem(options, "beta", 0.3)  # with a strong regulariser there is nothing to cycle between
-    for options in (options for options in studies.SOLVERS.values() if "max_iter" in options):
+    for options in (options for options in runner.SOLVERS.values() if "max_iter" in options):
         monkeypatch.setitem(options, "max_iter", 7)
     cells = solver_cells(done)
     rows = frame(cells, run_cells(cells, data, PLAN), data)

@@ -10,10 +10,11 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,6 +25,7 @@ from threadpoolctl import ThreadpoolController
 from unseen.app.uploads import Decoded, decode
 from unseen.base import MAYBE, SURE, Tag
 from unseen.explanation import Explanation
+from unseen.files import write_atomically
 from unseen.images.backbones import Described
 from unseen.labels.names import Vocabulary, label_key
 from unseen.photos.keywords import Keyword
@@ -239,8 +241,6 @@ class Engine:
 
     def set_words(self, text: str) -> None:
         """Replace the vocabulary, with everyday words if the text is empty."""
-        from unseen.files import write_atomically
-
         if text.strip():
             self.model.query(Vocabulary.parse(text.splitlines(), "words"))  # all words can be used
         path = self._words_file
@@ -317,12 +317,12 @@ class Engine:
         with self.library.snapshot() as now:
             return list(now.photos("images.digest >= ? AND images.digest < ?", _digests(key)))
 
-    def photo(self, key: str) -> Photo:
-        """The first copy of a photo of the library."""
-        found = self.photos(key)
+    def copies(self, key: str) -> list[Photo]:
+        """A photo of the library and its copies, at least one."""
+        found = [photo for _, photo in self.photos(key)]
         if not found:
             raise Missing(f"id: there is no photo {key!r}.")
-        return found[0][1]
+        return found
 
     def columns(self, key: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Columns for the tagger, and features, of a photo in the library or one uploaded lately."""
@@ -373,12 +373,14 @@ class Engine:
 
     # Search
 
+    def _state(self) -> tuple[Any, ...]:
+        """What changes whenever the photos of the library or the answers do."""
+        with self.of_library().snapshot() as now:
+            return now.files[0].name, len(now.features), len(now.dead), self.n_answers()
+
     def search(self, words: tuple[tuple[str, ...], ...], like: str | None, since: Any, until: Any) -> Ranking:
         """All photos in the order of a search; kept, so that the next page is only cut out."""
-        library = self._library()
-        with library.snapshot() as now:
-            state = now.files[0].name, len(now.features), len(now.dead), self.n_answers()
-        key = words, like, since, until, state
+        key = words, like, since, until, self._state()
         return self.rankings.find(key, lambda: self._rank(words, like, since, until))
 
     def _rank(self, words: tuple[tuple[str, ...], ...], like: str | None, since: Any, until: Any) -> Ranking:
@@ -389,7 +391,7 @@ class Engine:
                 expression = Expression(Likeness(self.columns(like)[1]))
             elif any(words):
                 expression = Expression.of_words(self.model, *words)
-            with self._library().snapshot() as now:
+            with self.of_library().snapshot() as now:
                 best = self._best(expression, now, *now.condition(since, until, None))
         return Ranking(best, expression is not None, tuple(str(warning.message) for warning in caught))
 
@@ -409,19 +411,18 @@ class Engine:
     ) -> list[tuple[list[Photo], float | None, float | None]]:
         """Copies of each photo on a page of a ranking, with p and score."""
         rows = ranking.best.rows[offset : offset + limit].tolist()
-        found: dict[int, list[Photo]] = {row: [] for row in rows}
-        with self._library().snapshot() as now:
-            for row, photo in now.photos(f"images.row IN ({','.join(map(str, rows))})" if rows else "0"):
-                found[row].append(photo)
+        with self.of_library().snapshot() as now:
+            found = now.copies(rows)
         page = []
         for place, row in enumerate(rows, offset):
-            if found[row]:
+            if row in found:
                 p = None if ranking.best.p is None else float(ranking.best.p[place])
                 score = float(ranking.best.scores[place]) if ranking.is_scored else None
                 page.append((found[row], None if p is None or np.isnan(p) else p, score))
         return page
 
-    def _library(self) -> PhotoLibrary:
+    def of_library(self) -> PhotoLibrary:
+        """The library; `Missing` if there is none."""
         if self.library is None:
             raise Missing("library: there is none. Index photos with unseen index, then start unseen serve again.")
         return self.library
@@ -437,9 +438,9 @@ class Engine:
 
     def correct(self, answers: Sequence[tuple[str, str, bool | None]]) -> None:
         """Keep answers (id, word, verdict), so that they can be taken back together."""
-        library, before = self._library(), []
+        library, before = self.of_library(), []
         for key, word, verdict in answers:
-            photo = self.photo(key)
+            photo = self.copies(key)[0]
             before.append((key, word, self.verdicts(key).get(label_key(word))))
             library.correct(photo, word, verdict)
         if answers:
@@ -451,23 +452,14 @@ class Engine:
             return 0
         answers = self._answers.pop()
         for key, word, verdict in answers:
-            self._library().correct(self.photo(key), word, verdict)
+            self.of_library().correct(self.copies(key)[0], word, verdict)
         return len(answers)
 
     # In the background
 
     def scan(self) -> Scan:
         """Sure and maybe tags of all photos, which are found in the background after each change."""
-        library = self._library()
-        with library.snapshot() as now:
-            state = (
-                now.files[0].name,
-                len(now.features),
-                len(now.dead),
-                self.n_answers(),
-                self.words_text,
-                self.loaded,
-            )
+        library, state = self.of_library(), (*self._state(), self.words_text, self.loaded)
         with self._lock:
             if self._scan is None or self._scan.state != state:
                 if self._scan is not None:
@@ -507,7 +499,7 @@ class Engine:
         from unseen.ensembles.adapted import Adapted
         from unseen.photos.training import annotated_photos, train, verdict
 
-        library = self._library()
+        library = self.of_library()
         job.step(0, 3)
         features, annotations = annotated_photos(library)
         job.step(1, 3)
@@ -517,12 +509,8 @@ class Engine:
         trained.model.save(library.path / f"model.{number}.safetensors")
         self._set_model()
         tagger: Any = trained.model.tagger
-        found: dict[str, Any] = {
-            "labels": len(annotations.labels),
-            "images": len(features),
-            "before": None,
-            "after": None,
-        }
+        found: dict[str, Any] = {"labels": len(annotations.labels), "images": len(features)}
+        found |= {"before": None, "after": None}
         if isinstance(tagger, Adapted):
             figures = []
             for right, marked, shown in tagger.sure_.sum(axis=2).tolist():
@@ -541,14 +529,14 @@ class Engine:
 
     def tagged(self, min_p: float) -> Iterator[tuple[str, tuple[Tag, ...]]]:
         """Paths of all photos of the library, with their tags."""
-        for photo in self._library().tags(self.query(), None, min_p=min_p):
+        for photo in self.of_library().tags(self.query(), None, min_p=min_p):
             yield photo.path, photo.tags
 
     def write_tags(self, job: Job, min_p: float, dry_run: bool) -> dict[str, Any]:
         """Write tags to sidecars, or see what that would change."""
         from unseen.photos.tags import write_tags
 
-        library, query = self._library(), self.query()
+        library, query = self.of_library(), self.query()
         parents = {tag.name: tag.parents for tag in query.vocabulary.tags} if query.vocabulary else {}
         total = len(library)
 
@@ -566,12 +554,10 @@ class Engine:
         from unseen.photos.exiftool import ExifTool
         from unseen.photos.tags import undo_tags
 
-        with self._library().journal(write=not dry_run) as journal:
+        with self.of_library().journal(write=not dry_run) as journal:
             needed = any(record.change.embedded for record in journal.records("done", "planned", "undoing"))
-            if needed and ExifTool.is_installed():
-                with ExifTool() as exiftool:
-                    return _outcomes(undo_tags(journal, exiftool, dry_run=dry_run))
-            return _outcomes(undo_tags(journal, dry_run=dry_run))
+            with ExifTool() if needed and ExifTool.is_installed() else nullcontext() as exiftool:
+                return _outcomes(undo_tags(journal, exiftool, dry_run=dry_run))
 
 
 @dataclass(frozen=True)
@@ -619,13 +605,12 @@ class Scan:
             self.problem = str(error)
         self.is_done, self._older = True, None
 
-    def hits(self) -> dict[str, tuple[int, int]]:
+    def hits(self) -> dict[str, list[int]]:
         """Number of photos with each word as a sure, and as a maybe tag."""
         found: dict[str, list[int]] = {}
-        for tags in list(self.tags.values()):
-            for tag in tags:
-                found.setdefault(tag.name, [0, 0])[tag.p is None or tag.p < SURE] += 1
-        return {name: (sure, maybe) for name, (sure, maybe) in found.items()}
+        for tag in chain.from_iterable(list(self.tags.values())):
+            found.setdefault(tag.name, [0, 0])[tag.p is None or tag.p < SURE] += 1
+        return found
 
 
 def _outcomes(outcomes: Iterator[Any]) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """What every request passes: who may ask, how much, how long, and what browsers may do with the answer."""
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import json

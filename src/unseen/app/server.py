@@ -1,17 +1,17 @@
 """The app: routes of the API, the page, health and figures. Built by `create_app` for any ASGI server."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import io
 import json
 import os
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, TypeVar
 
 from unseen import __version__
@@ -47,11 +47,14 @@ LARGE = 2048  # pixels of the longer side of a photo on the page
 CODES = {400: "bad_request", 401: "no_token", 404: "not_found", 405: "wrong_method", 413: "too_large"}
 Made = TypeVar("Made")
 
-Id = Annotated[str, InPath(pattern=rf"^[0-9a-f]{{{ID}}}$", description="Id of a photo, as in other answers.")]
+DIGITS = rf"^[0-9a-f]{{{ID}}}$"
+Id = Annotated[str, InPath(pattern=DIGITS, description="Id of a photo, as in other answers.")]
+PhotoId = Annotated[str, Field(pattern=DIGITS)]
 AnyWord = Annotated[str, Field(min_length=1, max_length=MOST_LETTERS, pattern=r"\S")]
 Text = Annotated[str | None, Query(max_length=MOST_LETTERS)]
 Texts = Annotated[list[Annotated[str, Field(max_length=MOST_LETTERS)]], Query(max_length=20)]
 Date = Annotated[str | None, Query(pattern=r"^\d{4}(-\d\d(-\d\d)?)?$", description="2024, 2024-05 or 2024-05-01.")]
+LeastP = Annotated[float, Field(ge=0.01, le=1)]
 MinP = Annotated[float, Query(ge=0.01, le=1)]
 
 
@@ -64,9 +67,7 @@ class Strict(BaseModel):
 class TagRequest(Strict):
     """Photos of the library, uploaded lately or packaged, and words; by default those of the vocabulary."""
 
-    ids: Annotated[
-        list[Annotated[str, Field(pattern=rf"^[0-9a-f]{{{ID}}}$")]], Field(min_length=1, max_length=MOST_PHOTOS)
-    ]
+    ids: Annotated[list[PhotoId], Field(min_length=1, max_length=MOST_PHOTOS)]
     words: Annotated[list[AnyWord], Field(min_length=1, max_length=MOST_WORDS)] | None = None
     top: Annotated[int, Field(ge=1, le=MOST_WORDS)] | None = 20
     min_p: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -75,7 +76,7 @@ class TagRequest(Strict):
 class ExplainRequest(Strict):
     """A photo and a word."""
 
-    id: Annotated[str, Field(pattern=rf"^[0-9a-f]{{{ID}}}$")]
+    id: PhotoId
     word: AnyWord
 
 
@@ -88,7 +89,7 @@ class WordsRequest(Strict):
 class Correction(Strict):
     """Whether a photo shows what a word means; null forgets it."""
 
-    id: Annotated[str, Field(pattern=rf"^[0-9a-f]{{{ID}}}$")]
+    id: PhotoId
     word: AnyWord
     verdict: bool | None
 
@@ -97,14 +98,7 @@ class BulkCorrection(Strict):
     """Accept a word on all photos where its probability is at least this."""
 
     word: AnyWord
-    min_p: Annotated[float, Field(ge=0.01, le=1)]
-
-
-class ExportRequest(Strict):
-    """Least probability of the tags; a dry run changes nothing."""
-
-    min_p: Annotated[float, Field(ge=0.01, le=1)] = SURE
-    dry_run: bool = True
+    min_p: LeastP
 
 
 class UndoRequest(Strict):
@@ -113,12 +107,14 @@ class UndoRequest(Strict):
     dry_run: bool = True
 
 
+class ExportRequest(UndoRequest):
+    """Least probability of the tags; a dry run changes nothing."""
+
+    min_p: LeastP = SURE
+
+
 class Problem(Exception):  # noqa: N818 (it is an answer)
     """An error as an answer: a status, a code and a sentence."""
-
-    def __init__(self, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status, self.code, self.message, self.headers = status, code, message, headers
 
 
 class Figures:
@@ -126,18 +122,13 @@ class Figures:
 
     def __init__(self, engine: Engine) -> None:
         self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "unseen_requests", "Requests answered.", ["path", "status"], registry=self.registry
-        )
-        self.seconds = Histogram("unseen_request_seconds", "Time to answer.", ["path"], registry=self.registry)
-        self.batch = Histogram(
-            "unseen_batch_size", "Photos tagged together.", buckets=(1, 2, 4, 8, 16), registry=self.registry
-        )
-        self.queue = Gauge("unseen_queue", "Photos waiting to be tagged.", registry=self.registry)
-        self.age = Gauge("unseen_model_age_seconds", "Time since the model was loaded.", registry=self.registry)
-        import time
-
-        self.age.set_function(lambda: time.time() - engine.loaded)
+        to: Any = {"registry": self.registry}
+        self.requests = Counter("unseen_requests", "Requests answered.", ["path", "status"], **to)
+        self.seconds = Histogram("unseen_request_seconds", "Time to answer.", ["path"], **to)
+        self.batch = Histogram("unseen_batch_size", "Photos tagged together.", buckets=(1, 2, 4, 8, 16), **to)
+        self.queue = Gauge("unseen_queue", "Photos waiting to be tagged.", **to)
+        age = Gauge("unseen_model_age_seconds", "Time since the model was loaded.", **to)
+        age.set_function(lambda: time.time() - engine.loaded)
 
     def observe(self, path: str, status: int, seconds: float) -> None:
         """Count an answer."""
@@ -275,7 +266,7 @@ def _add_error_handlers(app: FastAPI) -> None:
         Missing: lambda request, error: _failed(
             404, "no_library" if "library:" in str(error) else "not_found", str(error.args[0])
         ),
-        Problem: lambda request, error: _failed(error.status, error.code, error.message, error.headers),
+        Problem: lambda request, error: _failed(*error.args),
         TooSlow: lambda request, error: _failed(408, "too_slow", "A photo took too long to decode."),
         ValueError: lambda request, error: _failed(422, "invalid", " ".join(str(error).split())),
         Exception: lambda request, error: _failed(
@@ -330,9 +321,14 @@ def _tag(tag: Tag, verdicts: dict[str, bool] | None = None, query: Words | None 
     }
 
 
+def _text(path: str) -> str:
+    """A path with a mark for what is not valid UTF-8."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
 def _photo(copies: Sequence[Photo]) -> dict[str, Any]:
     first = copies[0]
-    paths = [os.fsencode(photo.path).decode("utf-8", "replace") for photo in copies]
+    paths = [_text(photo.path) for photo in copies]
     facts = {name: getattr(first, name) for name in ("width", "height", "taken", "note")}
     return {"id": first.digest[:ID], "name": Path(paths[0]).name, "paths": paths, **facts}
 
@@ -340,8 +336,11 @@ def _photo(copies: Sequence[Photo]) -> dict[str, Any]:
 def _answer(key: str, name: str, size: Any, answer: Answer, query: Words, verdicts: Any = None) -> dict[str, Any]:
     guess = None if answer.guess is None else _tag(answer.guess, verdicts, query)
     tags = [_tag(tag, verdicts, query) for tag in answer.tags]
-    facts = {"id": key, "name": name, "width": size[0], "height": size[1]}
-    return {**facts, "tags": tags, "guess": guess, "problem": None}
+    return _about(key, name, size) | {"tags": tags, "guess": guess, "problem": None}
+
+
+def _about(key: str | None, name: str, size: Any) -> dict[str, Any]:
+    return {"id": key, "name": name, "width": size[0], "height": size[1]}
 
 
 def split_words(text: str) -> list[str] | None:
@@ -364,12 +363,8 @@ def _body(model: type[BaseModel], **files: Any) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-_PHOTOS = {
-    "type": "array",
-    "items": {"type": "string", "format": "binary"},
-    "minItems": 1,
-    "maxItems": MOST_PHOTOS,
-}
+_PHOTO = {"type": "string", "format": "binary"}
+_PHOTOS = {"type": "array", "items": _PHOTO, "minItems": 1, "maxItems": MOST_PHOTOS}
 _WORDS = {"type": "string", "description": "Separated by commas."}
 
 
@@ -410,8 +405,8 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder) -> APIRouter:
         results = []
         for name, decoded in zip(names, found, strict=True):
             if decoded.pixels is None:
-                nothing = {"width": 0, "height": 0, "tags": [], "guess": None}
-                results.append({"id": None, "name": name, **nothing, "problem": decoded.problem})
+                nothing = _about(None, name, (0, 0)) | {"tags": [], "guess": None}
+                results.append(nothing | {"problem": decoded.problem})
             else:
                 answer = next(answers)
                 results.append(_answer(engine.keep(name, decoded, answer), name, decoded.size, answer, query))
@@ -484,9 +479,9 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder) -> APIRouter:
     @router.get("/search", tags=["photos"])
     def search(
         q: Text = None,
-        any_of: Annotated[Texts, Query(alias="or")] = [],  # noqa: B006
-        all_of: Annotated[Texts, Query(alias="and")] = [],  # noqa: B006
-        none_of: Annotated[Texts, Query(alias="not")] = [],  # noqa: B006
+        any_of: Annotated[Texts, Query(alias="or")] = [],
+        all_of: Annotated[Texts, Query(alias="and")] = [],
+        none_of: Annotated[Texts, Query(alias="not")] = [],
         like: Annotated[str | None, Query(pattern=rf"^[0-9a-f]{{{ID}}}$")] = None,
         since: Date = None,
         until: Date = None,
@@ -494,8 +489,6 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=500)] = 100,
     ) -> dict[str, Any]:
         """Photos of the library, the most probable first; without words, the newest first."""
-        import time
-
         started = time.perf_counter()
         groups = [
             tuple(" ".join(word.split()) for word in group if word.strip())
@@ -517,32 +510,27 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder) -> APIRouter:
     @router.get("/status", tags=["photos"])
     def status() -> dict[str, Any]:
         """What is served: the library, the model, limits."""
-        library = None
+        library, tagger = None, engine.model.tagger
         if engine.library is not None:
             with engine.library.snapshot() as now:
                 (photos,) = now.db.execute("SELECT count(*) FROM images").fetchone()
                 library = {"name": engine.library.path.name, "photos": photos, "folders": list(now.roots.values())}
-        tagger, query = engine.model.tagger, engine.model
-        about = {"name": type(tagger).__name__, "labels": tagger.n_seen_, "backbone": query.backbone.name}
+        about = {"name": type(tagger).__name__, "labels": tagger.n_seen_, "backbone": engine.model.backbone.name}
         about |= {"learned": engine.learned, "gives_p": hasattr(tagger, "predict_proba")}
-        limits = {"words": MOST_WORDS, "photos": MOST_PHOTOS, "bytes": MOST_BYTES}
-        levels = {"sure": SURE, "maybe": MAYBE, "limits": limits}
         found = {"version": __version__, "library": library, "model": about, "corrections": engine.n_answers()}
-        return found | levels
+        limits = {"words": MOST_WORDS, "photos": MOST_PHOTOS, "bytes": MOST_BYTES}
+        return found | {"sure": SURE, "maybe": MAYBE, "limits": limits}
 
     @router.get("/samples", tags=["tags"])
     def samples() -> dict[str, Any]:
         """Packaged photos to try."""
         uploads = [(key, engine.uploads[key]) for key in engine.samples if key in engine.uploads]
-        rows = [{"id": key, "name": one.name, "width": one.size[0], "height": one.size[1]} for key, one in uploads]
-        return {"photos": rows}
+        return {"photos": [_about(key, one.name, one.size) for key, one in uploads]}
 
     @router.get("/photos/{id}", tags=["photos"])
     def photo(id: Id) -> dict[str, Any]:
         """A photo of the library: file, size, date, and its sure and maybe tags."""
-        copies = [found for _, found in engine.photos(id)]
-        if not copies:
-            raise Missing(f"id: there is no photo {id!r}.")
+        copies = engine.copies(id)
         tags, guess = engine.tags(id)
         verdicts, query = engine.verdicts(id), engine.query()
         shown = [_tag(tag, verdicts, query) for tag in tags]
@@ -612,6 +600,7 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder) -> APIRouter:
     def review(word: Text = None, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> dict[str, Any]:
         """Tags in doubt, the most doubtful first."""
         scan, query = engine.scan(), engine.query()
+        counting = None if scan.is_done else {"done": scan.done, "total": scan.total}  # before its tags are read
         wanted = None if not word else label_key(word)
         found = [
             (abs((tag.p or 0.0) - 0.5), path, tag)
@@ -620,13 +609,10 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder) -> APIRouter:
         ]  # fmt: skip
         found.sort(key=lambda item: (item[0], item[1], item[2].name))
         items: list[dict[str, Any]] = []
-        library = engine.library
-        for _, path, tag in found[:limit] if library is not None else []:
-            with library.snapshot() as now:  # type: ignore[union-attr]
-                copies = [one for _, one in now.photos(*now.condition(None, None, path))]
-            if copies:
-                items.append({"photo": _photo(copies[:1]), "tag": _tag(tag, None, query)})
-        counting = None if scan.is_done else {"done": scan.done, "total": scan.total}
+        with engine.of_library().snapshot() as now:
+            for _, path, tag in found[:limit]:
+                if copies := [one for _, one in now.photos(*now.condition(None, None, path))]:
+                    items.append({"photo": _photo(copies[:1]), "tag": _tag(tag, None, query)})
         return {"items": items, "left": len(found), "counting": counting}
 
     @router.post("/corrections", tags=["corrections"])
@@ -673,20 +659,15 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder) -> APIRouter:
     @router.post("/export/xmp", tags=["export"], status_code=202)
     def write_sidecars(body: ExportRequest) -> dict[str, Any]:
         """Write tags to sidecars, in the background, or see what would change."""
-        engine._library()
+        engine.of_library()
         work: Callable[..., Any] = partial(engine.write_tags, min_p=body.min_p, dry_run=body.dry_run)
         return engine.start("xmp", work).as_json()
 
     @router.post("/export/undo", tags=["export"], status_code=202)
     def undo_sidecars(body: UndoRequest) -> dict[str, Any]:
         """Take back all that was written to sidecars."""
-        engine._library()
+        engine.of_library()
         return engine.start("undo", partial(engine.undo_tags, dry_run=body.dry_run)).as_json()
-
-    def rows(min_p: float) -> Iterator[tuple[str, Tag]]:
-        for path, tags in engine.tagged(min_p):
-            for one in tags:
-                yield os.fsencode(path).decode("utf-8", "replace"), one
 
     def download(lines: Iterable[str], name: str, kind: str) -> StreamingResponse:
         head = {"Content-Disposition": f'attachment; filename="{name}"'}
@@ -695,33 +676,28 @@ def _routes(engine: Engine, batcher: Batcher, decoder: Decoder) -> APIRouter:
     @router.get("/export.csv", tags=["export"], response_class=Response)
     def as_csv(min_p: MinP = SURE) -> Response:
         """A table of all tags: path, tag, p."""
-        engine._library()
+        engine.of_library()
 
         def lines() -> Iterator[str]:
-            text = io.StringIO()
-            table = csv.writer(text, lineterminator="\n")
-            table.writerow(("path", "tag", "p", "score"))
-            for path, one in rows(min_p):
-                p = "" if one.p is None else f"{one.p:.4f}"
-                table.writerow((csv_cell(path), csv_cell(one.name), p, f"{one.score:.4f}"))
-                yield text.getvalue()
-                text.seek(0)
-                text.truncate()
-            yield text.getvalue()
+            line: Any = csv.writer(SimpleNamespace(write=str), lineterminator="\n").writerow  # returns the line
+            yield line(("path", "tag", "p", "score"))
+            for path, tags in engine.tagged(min_p):
+                for one in tags:
+                    p = "" if one.p is None else f"{one.p:.4f}"
+                    yield line((csv_cell(_text(path)), csv_cell(one.name), p, f"{one.score:.4f}"))
 
         return download(lines(), "tags.csv", "text/csv")
 
     @router.get("/export.json", tags=["export"], response_class=Response)
     def as_json(min_p: MinP = SURE) -> Response:
         """One JSON object per line and photo."""
-        engine._library()
+        engine.of_library()
 
         def lines() -> Iterator[str]:
             for path, tags in engine.tagged(min_p):
                 if tags:
                     shown = [{"name": one.name, "p": one.p, "score": one.score} for one in tags]
-                    name = os.fsencode(path).decode("utf-8", "replace")
-                    yield json.dumps({"path": name, "tags": shown}, ensure_ascii=False) + "\n"
+                    yield json.dumps({"path": _text(path), "tags": shown}, ensure_ascii=False) + "\n"
 
         return download(lines(), "tags.jsonl", "application/jsonl")
 

@@ -1,7 +1,5 @@
 """Uploaded photos are decoded by processes of their own, with limits on memory and time."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import io

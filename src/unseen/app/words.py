@@ -1,13 +1,13 @@
 """What the page shows of the words: neighbours, words that nothing supports, and a map."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 from scipy.linalg import orthogonal_procrustes
+from sklearn.metrics.pairwise import cosine_similarity
 
 from unseen.app.engine import Engine
+from unseen.evaluation.plots import principal_plane
 from unseen.labels.diagnosis import FEW, comparable, diagnose
 from unseen.labels.names import label_key
 from unseen.labels.space import LabelSpace
@@ -23,17 +23,14 @@ def describe_words(engine: Engine) -> dict[str, Any]:
     query, text = engine.query(), engine.words_text
     space, is_seen = _space(engine, query)
     near = _neighbours(space.vectors if len(space) < FEW else comparable(space), min(N_NEIGHBOURS, len(space) - 1))
-    seen, others = (
-        [name for name, known in zip(space.names, is_seen, strict=True) if known == wanted]
-        for wanted in (True, False)
-    )
+    others = [name for name, known in zip(space.names, is_seen, strict=True) if not known]
     annotated = LabelSpace(engine.model.tagger.label_names_, engine.model.tagger.label_vectors_)
     orphans = set(diagnose(annotated, space.select(others)).orphans) if others and len(annotated) >= FEW else set()
     hits, counting = None, None
     if engine.library is not None:
         scan = engine.scan()
-        hits = scan.hits() if scan.is_done or scan.tags else None
-        counting = None if scan.is_done else {"done": scan.done, "total": scan.total}
+        counting = None if scan.is_done else {"done": scan.done, "total": scan.total}  # before its tags are read
+        hits = scan.hits() if counting is None or scan.tags else None
     tags = {tag.name: tag for tag in query.vocabulary.tags} if query.vocabulary else {}
     rows = []
     for place, name in enumerate(space.names):
@@ -43,7 +40,7 @@ def describe_words(engine: Engine) -> dict[str, Any]:
             "word": name,
             "parents": list(tag.parents) if tag else [],
             "synonyms": list(tag.words[1:]) if tag else [],
-            "annotated": name in seen,
+            "annotated": is_seen[place],
             "neighbours": [space.names[j] for j in near[place]],
             "doubt": None if doubt is None else doubt.sentence,
             "orphan": ORPHAN if name in orphans else None,
@@ -87,17 +84,12 @@ def _space(engine: Engine, query: Query) -> tuple[LabelSpace, list[bool]]:
 
 def _neighbours(vectors: Matrix, n: int) -> Any:
     """Places of the n nearest other rows, by cosine."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = vectors / np.where(lengths > 0.0, lengths, 1.0)
-    cosines = unit @ unit.T
+    cosines = cosine_similarity(vectors)
     np.fill_diagonal(cosines, -np.inf)
     return np.argsort(-cosines, axis=1)[:, :n]
 
 
 def _plane(vectors: Matrix) -> Matrix:
     """First two principal components, at most 1 in size."""
-    centred = vectors - vectors.mean(axis=0)
-    u, s, _ = np.linalg.svd(centred, full_matrices=False)
-    points = np.zeros((len(vectors), 2))
-    points[:, : min(2, len(s))] = (u * s)[:, :2]
+    points, _ = principal_plane(vectors)
     return np.asarray(points / (np.abs(points).max() or 1.0))

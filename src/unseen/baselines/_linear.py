@@ -1,7 +1,5 @@
 """Shared by the baselines: a calibrated threshold, scaled images, ridge and logistic regression."""
 
-from __future__ import annotations
-
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 A label that is unknown for an image is in none of its (positive, negative) pairs.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, NamedTuple
 

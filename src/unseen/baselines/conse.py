@@ -1,7 +1,6 @@
 """ConSE: zero-shot learning by convex combination of semantic embeddings (Norouzi et al., 2013)."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from unseen.baselines._linear import ScoredTagger, logistic_regression, unit_row
 from unseen.validation import Matrix, check_count, check_number
 
 
+@dataclass(eq=False, repr=False)
 class ConSE(ScoredTagger):
     r"""Cosine between a label and the convex combination of an image's most probable labels.
 
@@ -41,11 +41,8 @@ class ConSE(ScoredTagger):
         The classifiers of the seen labels.
     """
 
-    def __init__(self, n_top: int = 10, C: float = 1.0, *, normalize: bool = True, center: bool = True) -> None:
-        self.n_top = n_top
-        self.C = C
-        self.normalize = normalize
-        self.center = center
+    n_top: int = 10
+    C: float = 1.0
 
     def _learn(self, problem: TrainingProblem) -> None:
         self.n_top_, C = check_count(self.n_top, "n_top"), check_number(self.C, "C", strict=True)

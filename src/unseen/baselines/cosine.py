@@ -1,7 +1,6 @@
 """Cosine: the plain similarity of images and labels in a common space."""
 
-from __future__ import annotations
-
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +13,7 @@ SCALE = 100.0  # of the logits: where CLIP's training caps it (Radford et al. 20
 SYNONYM = 0.6  # centred cosine: nearer are 68 % of synonyms and 3 % of siblings (benchmarks.text_synonyms)
 
 
+@dataclass(eq=False, repr=False)
 class Cosine(ScoredTagger):
     r"""Cosine between an image and a label whose vectors come from the same image-text model.
 
@@ -39,9 +39,8 @@ class Cosine(ScoredTagger):
     [[1, 1], [0, 0], [1, 1]]
     """
 
-    def __init__(self, *, normalize: bool = True, center: bool = False) -> None:
-        self.normalize = normalize
-        self.center = center
+    _: KW_ONLY
+    center: bool = False
 
     def _learn(self, problem: TrainingProblem) -> None:
         n_dims, n_features = problem.seen.shape[1], problem.X.shape[1]

@@ -1,7 +1,6 @@
 """DMP: direct multi-label zero-shot prediction (Fu et al., 2015)."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from itertools import chain, combinations
 from math import comb
 from typing import Any
@@ -18,6 +17,7 @@ from unseen.validation import Matrix, Targets, check_count, check_number
 MOST_SUBSETS = 3_000_000
 
 
+@dataclass(eq=False, repr=False)
 class DMP(ScoredTagger):
     r"""Regression of an image on the mean vector of its labels, then the subset of labels with the nearest mean.
 
@@ -45,10 +45,7 @@ class DMP(ScoredTagger):
         W and the mean of the v_i.
     """
 
-    def __init__(self, alpha: float = 1.0, *, normalize: bool = True, center: bool = True) -> None:
-        self.alpha = alpha
-        self.normalize = normalize
-        self.center = center
+    alpha: float = 1.0
 
     def predict_subset(self, X: Any, labels: Any = "seen", max_size: int = 3) -> NDArray[np.int64]:
         """The subset of 1 to ``max_size`` labels whose mean vector is nearest to each image, by cosine.

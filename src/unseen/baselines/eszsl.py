@@ -1,8 +1,7 @@
 """ESZSL: an embarrassingly simple approach to zero-shot learning (Romera-Paredes & Torr, 2015)."""
 
-from __future__ import annotations
-
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from unseen.validation import Matrix, check_number
 TOL, MAX_ITER = 1e-9, 1000  # relative change of W, and iterations, when there are unknown entries
 
 
+@dataclass(eq=False, repr=False)
 class ESZSL(ScoredTagger):
     r"""Bilinear ridge regression between images and label vectors, in closed form.
 
@@ -46,13 +46,8 @@ class ESZSL(ScoredTagger):
         Iterations; 0 when every entry is known.
     """
 
-    def __init__(
-        self, gamma: float = 1.0, lam: float = 10.0, *, normalize: bool = True, center: bool = True
-    ) -> None:
-        self.gamma = gamma
-        self.lam = lam
-        self.normalize = normalize
-        self.center = center
+    gamma: float = 1.0
+    lam: float = 10.0
 
     def _learn(self, problem: TrainingProblem) -> None:
         gamma = check_number(self.gamma, "gamma", strict=True)

@@ -1,7 +1,6 @@
 """Fast0Tag: fast zero-shot image tagging by principal directions (Zhang, Gong & Shah, 2016)."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -14,6 +13,7 @@ from unseen.validation import Matrix, check_number
 TOL = 1e-8  # relative duality gap of each image's ranking SVM
 
 
+@dataclass(eq=False, repr=False)
 class Fast0Tag(RankingTagger):
     r"""A direction in the label space for each image, along which its labels come before all others.
 
@@ -47,13 +47,8 @@ class Fast0Tag(RankingTagger):
         w0 and b.
     """
 
-    def __init__(
-        self, alpha: float = 0.1, ridge: float = 1e-2, *, normalize: bool = True, center: bool = True
-    ) -> None:
-        self.alpha = alpha
-        self.ridge = ridge
-        self.normalize = normalize
-        self.center = center
+    alpha: float = 0.1
+    ridge: float = 1e-2
 
     def _learn(self, problem: TrainingProblem) -> None:
         alpha = check_number(self.alpha, "alpha", strict=True)

@@ -1,7 +1,6 @@
 """Bilinear maps learned by ranking: LatEm-M (Xian et al., 2016) and DeViSE (Frome et al., 2013)."""
 
-from __future__ import annotations
-
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +12,43 @@ from unseen.baselines._ranking import RankingTagger, descend, ranking_problem
 from unseen.validation import Matrix, check_choice, check_count, check_generator, check_number
 
 
-class LatEm(RankingTagger):
+@dataclass(eq=False, repr=False)
+class _Maps(RankingTagger):
+    """Maps that descend: a subclass has the number of maps and the weight of their squares."""
+
+    _: KW_ONLY
+    pairs: Literal["all", "worst"] = "all"
+    learning_rate: float = 3.0
+    max_iter: int = 10
+    random_state: Any = 0
+
+    def _learn(self, problem: TrainingProblem) -> None:
+        settings: dict[str, Any] = {
+            "n_maps": check_count(self.n_maps, "n_maps"),
+            "alpha": check_number(self.alpha, "alpha"),
+            "worst": check_choice(self.pairs, "pairs", ("all", "worst")) == "worst",
+            "learning_rate": check_number(self.learning_rate, "learning_rate", strict=True),
+            "max_iter": check_count(self.max_iter, "max_iter"),
+        }
+        rng = check_generator(self.random_state)
+        with threadpool_limits(limits=1):  # the products of a step are too small to parallelise
+            task = ranking_problem(problem, normalize=self.normalize_)
+            self.visual_maps_, self.objective_trace_ = descend(task, rng, **settings)
+        self.label_basis_ = task.basis
+        self.objective_, self.n_iter_ = float(self.objective_trace_[-1]), len(self.objective_trace_)
+
+    def _scores(self, X: Any, M: Matrix) -> Matrix:
+        by_map = [self._project(X, W) @ (M @ self.label_basis_).T for W in self.visual_maps_]
+        return np.asarray(np.max(by_map, axis=0))
+
+    def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
+        by_map = np.vstack([self._project(X, W) for W in self.visual_maps_])
+        winner = int(np.argmax(by_map @ (self.label_basis_.T @ M[0])))
+        return parts_in_span(self.label_basis_ @ by_map[winner], self._seen_vectors(), M[0])
+
+
+@dataclass(eq=False, repr=False)
+class LatEm(_Maps):
     r"""Several bilinear maps between images and labels; each image and label is scored by the map it suits best.
 
     Minimises over the maps W_1 .. W_K, with the scores ``F(i, c) = max_k x_i W_k m_c``::
@@ -56,53 +91,12 @@ class LatEm(RankingTagger):
         w0 and b.
     """
 
-    def __init__(
-        self,
-        n_maps: int = 2,
-        alpha: float = 1e-3,
-        *,
-        pairs: Literal["all", "worst"] = "all",
-        learning_rate: float = 3.0,
-        max_iter: int = 10,
-        normalize: bool = True,
-        center: bool = True,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_maps = n_maps
-        self.alpha = alpha
-        self.pairs = pairs
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.normalize = normalize
-        self.center = center
-        self.random_state = random_state
-
-    def _learn(self, problem: TrainingProblem) -> None:
-        settings: dict[str, Any] = {
-            "n_maps": check_count(self.n_maps, "n_maps"),
-            "alpha": check_number(self.alpha, "alpha"),
-            "worst": check_choice(self.pairs, "pairs", ("all", "worst")) == "worst",
-            "learning_rate": check_number(self.learning_rate, "learning_rate", strict=True),
-            "max_iter": check_count(self.max_iter, "max_iter"),
-        }
-        rng = check_generator(self.random_state)
-        with threadpool_limits(limits=1):  # the products of a step are too small to parallelise
-            task = ranking_problem(problem, normalize=self.normalize_)
-            self.visual_maps_, self.objective_trace_ = descend(task, rng, **settings)
-        self.label_basis_ = task.basis
-        self.objective_, self.n_iter_ = float(self.objective_trace_[-1]), len(self.objective_trace_)
-
-    def _scores(self, X: Any, M: Matrix) -> Matrix:
-        by_map = [self._project(X, W) @ (M @ self.label_basis_).T for W in self.visual_maps_]
-        return np.asarray(np.max(by_map, axis=0))
-
-    def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
-        by_map = np.vstack([self._project(X, W) for W in self.visual_maps_])
-        winner = int(np.argmax(by_map @ (self.label_basis_.T @ M[0])))
-        return parts_in_span(self.label_basis_ @ by_map[winner], self._seen_vectors(), M[0])
+    n_maps: int = 2
+    alpha: float = 1e-3
 
 
-class DeViSE(LatEm):
+@dataclass(eq=False, repr=False)
+class DeViSE(_Maps):
     r"""`LatEm` with a single map: convex, a linear map from images into the space of the label vectors.
 
     Minimises over W, with the scores ``F(i, c) = x_i W m_c``::
@@ -120,16 +114,5 @@ class DeViSE(LatEm):
         As in `LatEm`, and so are the attributes: ``W = visual_maps_[0] @ label_basis_.T``.
     """
 
-    def __init__(
-        self,
-        alpha: float = 1e-3,
-        *,
-        pairs: Literal["all", "worst"] = "all",
-        learning_rate: float = 3.0,
-        max_iter: int = 10,
-        normalize: bool = True,
-        center: bool = True,
-        random_state: Any = 0,
-    ) -> None:
-        rest: Any = {"normalize": normalize, "center": center, "random_state": random_state}
-        super().__init__(1, alpha, pairs=pairs, learning_rate=learning_rate, max_iter=max_iter, **rest)
+    alpha: float = 1e-3
+    n_maps = 1  # not a parameter

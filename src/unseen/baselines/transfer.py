@@ -1,8 +1,7 @@
 """Classifiers of the seen labels, and what passes from them to other labels: COSTA and LabelPropagation."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,6 +41,7 @@ class _FromClassifiers(ScoredTagger):
         return np.asarray(self._evidence(X)[0] * self._label_weights(M)[0])
 
 
+@dataclass(eq=False, repr=False)
 class COSTA(_FromClassifiers):
     r"""The classifier of a label as a weighted sum of the classifiers of the seen labels.
 
@@ -76,13 +76,8 @@ class COSTA(_FromClassifiers):
         The weights a of the labels given to `fit`.
     """
 
-    def __init__(
-        self, C: float = 1.0, temperature: float = 0.1, *, normalize: bool = True, center: bool = True
-    ) -> None:
-        self.C = C
-        self.temperature = temperature
-        self.normalize = normalize
-        self.center = center
+    C: float = 1.0
+    temperature: float = 0.1
 
     def _learn_weights(self, problem: TrainingProblem) -> None:
         n_seen = len(problem.seen)
@@ -98,6 +93,7 @@ class COSTA(_FromClassifiers):
         return with_known_rows(shares, M, self.embedded_, self.shares_)
 
 
+@dataclass(eq=False, repr=False)
 class LabelPropagation(_FromClassifiers):
     r"""Probabilities of the seen labels, propagated over a graph of all labels to a fixed point.
 
@@ -130,15 +126,9 @@ class LabelPropagation(_FromClassifiers):
         ``(1 - alpha) (I - alpha S)^-1``, the columns of the seen labels.
     """
 
-    def __init__(
-        self, alpha: float = 0.5, C: float = 1.0, temperature: float = 0.1, *, normalize: bool = True,
-        center: bool = True,
-    ) -> None:  # fmt: skip
-        self.alpha = alpha
-        self.C = C
-        self.temperature = temperature
-        self.normalize = normalize
-        self.center = center
+    alpha: float = 0.5
+    C: float = 1.0
+    temperature: float = 0.1
 
     def _learn_weights(self, problem: TrainingProblem) -> None:
         self.alpha_ = check_number(self.alpha, "alpha", high=1.0, strict=True)

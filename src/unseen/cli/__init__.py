@@ -1,28 +1,20 @@
 """The `unseen` command: one thin function per command."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
 
 from unseen import __version__
 from unseen.cli.backbones import backbones, model_app
-from unseen.cli.cache import cache_app
-from unseen.cli.data import data_app
+from unseen.cli.data import cache_app, data_app
 from unseen.cli.experiments import demo, reproduce
 from unseen.cli.labels import labels
-from unseen.cli.library import duplicates, index, review, search
+from unseen.cli.library import duplicates, index, review, search, serve
 from unseen.cli.photos import evaluate, explain, features, fit, tag
-from unseen.cli.serve import serve
 from unseen.cli.tags import tags_app
 from unseen.cli.terminal import make_output_safe
 
-app = typer.Typer(
-    name="unseen",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(name="unseen", no_args_is_help=True, pretty_exceptions_enable=False)
 PHOTOS = (demo, tag, index, search, serve, duplicates, review, explain)
 for command in (*PHOTOS, features, fit, evaluate, labels, backbones, reproduce):
     app.command()(command)

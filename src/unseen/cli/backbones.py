@@ -1,7 +1,5 @@
 """`unseen backbones` and `unseen model show`: networks that can be had, and what a model file holds."""
 
-from __future__ import annotations
-
 import re
 from importlib.util import find_spec
 from pathlib import Path

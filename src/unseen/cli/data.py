@@ -1,21 +1,32 @@
-"""`unseen data`: annotated images, from standard data sets or your own table."""
-
-from __future__ import annotations
+"""`unseen data`: annotated images, from standard data sets or your own table; `unseen cache`: files of ours."""
 
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+from rich.filesize import decimal
 from typer import Argument, Option, Typer
 
-from unseen.cli.terminal import check_output, one_line_errors, print_table, say, show_progress
+from unseen.cli.terminal import check_output, one_line_errors, print_table, printable, say, show_progress
+from unseen.files import cache_dir, locked
 from unseen.templates import Table
 
 if TYPE_CHECKING:
     from unseen.datasets.annotations import Annotations
 
 data_app = Typer(no_args_is_help=True, help="Download data sets; look at annotations and convert them.")
-_NONE: list[str] = []
+cache_app = Typer(no_args_is_help=True, help="Look at the cache, and clear it.")
+# Folders of the cache: what they hold, and how the files are called. The cache may be any folder of the user's, so
+# nothing else in it is counted or removed.
+KINDS = {
+    "downloads": ("archives of word vectors", "glove.*.zip"),
+    "word-vectors": ("vectors of words from such tables", "*.npz"),
+    "label-vectors": ("vectors of texts from encoders", "*.npz"),
+    "flickr": ("hit counts that Flickr answered", "answers.json"),
+    "hub": ("which revision of a model of the hub is used; the models are in the hub's own cache", "*--*.txt"),
+}
 
 
 @data_app.command("list")
@@ -58,7 +69,7 @@ def show(
     tristate: Annotated[str | None, Option(help="Table of 1, 0, -1: 0 is absent, or unknown (as in VOC).")] = None,
     form: Annotated[str | None, Option(help="Table: lists, pairs or columns, if unclear.")] = None,
     separator: Annotated[str | None, Option(help="Table of lists: what separates the labels.")] = None,
-    ignore: Annotated[list[str], Option(help="Table: a column that is not a label; repeatable.")] = _NONE,
+    ignore: Annotated[list[str], Option(help="Table: a column that is not a label; repeatable.")] = [],
     most: Annotated[int, Option(min=0, help="Number of labels to show, the most frequent; 0 for all.")] = 100,
 ) -> None:
     """Count the images of each label; --output converts the annotations to a plain table."""
@@ -78,7 +89,7 @@ def show(
             say(f"Table: {output}", style="bold")
 
 
-def _counts(annotations: Annotations, source: str, most: int) -> Table:
+def _counts(annotations: "Annotations", source: str, most: int) -> Table:
     from unseen.validation import counted
 
     present, absent, unknown = annotations.counts()
@@ -98,3 +109,49 @@ def _counts(annotations: Annotations, source: str, most: int) -> Table:
         note += f" {counted(n_labels - len(rows), 'rarer label')} not shown: --most 0."
     title = f"{source}: {counted(n_images, 'image')}, {counted(n_labels, 'label')}"
     return Table(title, ("label", "images", "share, %", "unknown"), rows, note)
+
+
+def _files(kind: str) -> list[Path]:
+    folder = cache_dir(kind)
+    if folder.is_symlink():  # its files are elsewhere
+        return []
+    found = [path for pattern in (KINDS[kind][1], ".*.part") for path in folder.glob(pattern)]
+    return sorted(path for path in found if path.is_file() and not path.is_symlink())
+
+
+@cache_app.command("show")
+def show_cache() -> None:
+    """List what is in the cache, by kind, and where it is."""
+    with one_line_errors("cache show"):
+        found = {kind: _files(kind) for kind in KINDS}
+        sizes = {kind: sum(path.stat().st_size for path in files) for kind, files in found.items()}
+        rows = [(kind, KINDS[kind][0], f"{len(files):,}", decimal(sizes[kind])) for kind, files in found.items()]
+        note = (
+            f"{decimal(sum(sizes.values()))} in all. UNSEEN_CACHE names another folder. Next: unseen cache clear"
+        )
+        print_table(Table(str(cache_dir()), ("kind", "content", "files", "size"), rows, note))
+
+
+@cache_app.command("clear")
+def clear(
+    kinds: Annotated[list[str], Argument(help="Kinds to clear, as in unseen cache show; all by default.")] = [],
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove files from the cache; what is needed is computed or downloaded again."""
+    with one_line_errors("cache clear", "the rest is still there"):
+        from unseen.validation import check_choice, counted
+
+        chosen = [check_choice(kind, "kinds", tuple(KINDS)) for kind in kinds or KINDS]
+        files = [path for kind in chosen for path in _files(kind)]
+        what = f"{counted(len(files), 'file')} ({decimal(sum(path.stat().st_size for path in files))})"
+        if files and not yes and not typer.confirm(printable(f"Remove {what} from {cache_dir()}?")):
+            return say("Nothing was removed.")
+        for path in files:
+            path.unlink(missing_ok=True)
+        for kind in chosen:
+            for lock in cache_dir(kind).glob(".*.lock"):  # left by a kill, unless another process holds it
+                with suppress(OSError), locked(lock, wait=False):
+                    pass
+            with suppress(OSError):  # it holds other files, or is not there
+                cache_dir(kind).rmdir()
+        return say(f"Removed {what} from {cache_dir()}.")

@@ -1,7 +1,5 @@
 """`unseen demo` and `reproduce`: whole experiments, on simulated scenes and on real data."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path
@@ -11,9 +9,6 @@ from typer import Argument, Option
 
 from unseen.cli.labels import read_words
 from unseen.cli.terminal import check_output, one_line_errors, print_table, say, show_progress
-
-_NONE: list[str] = []
-_NO_PATHS: list[Path] = []
 
 
 def demo(
@@ -44,15 +39,15 @@ def demo(
 def reproduce(
     name: Annotated[str | None, Argument(help="Data set: voc2007, coco or the name of your files.")] = None,
     data: Annotated[Path, Option(help="Folder with NAME_labels.csv or NAME.csv, and NAME_BACKBONE.npz.")] = Path(),
-    features: Annotated[list[Path], Option(help="NPZ, NPY, CSV or a folder of unseen features.")] = _NO_PATHS,
+    features: Annotated[list[Path], Option(help="NPZ, NPY, CSV or a folder of unseen features.")] = [],
     annotations: Annotated[Path | None, Option("--annotations", "-a", help="A CSV, or a VOC devkit.")] = None,
-    vectors: Annotated[list[str], Option(help='glove, use, "use:a photo of a {}" or a file; repeatable.')] = _NONE,
+    vectors: Annotated[list[str], Option(help='glove, use, "use:a photo of a {}" or a file; repeatable.')] = [],
     hit_counts: Annotated[Path | None, Option(help="CSV matrix of hit counts, for TAEP-C.")] = None,
     relations: Annotated[Path | None, Option(help="CSV matrix of WordNet path lengths, for TAEP-H.")] = None,
-    seen: Annotated[list[str], Option(help="Seen labels, comma-separated or a file; else every other.")] = _NONE,
-    unseen: Annotated[list[str], Option(help="Unseen labels, given in the same way; else the rest.")] = _NONE,
+    seen: Annotated[list[str], Option(help="Seen labels, comma-separated or a file; else every other.")] = [],
+    unseen: Annotated[list[str], Option(help="Unseen labels, given in the same way; else the rest.")] = [],
     classes: Annotated[str | None, Option(help="Published split of the labels, such as coco48/17.")] = None,
-    methods: Annotated[list[str], Option(help="Methods by name, or yours as module:Name; else all.")] = _NONE,
+    methods: Annotated[list[str], Option(help="Methods by name, or yours as module:Name; else all.")] = [],
     splits: Annotated[int | None, Option(min=0, help="Random splits; else 5, or 3 without a search.")] = None,
     repeats: Annotated[int | None, Option(min=1, help="Runs of random methods; else 5, or 1.")] = None,
     no_search: Annotated[
@@ -72,7 +67,6 @@ def reproduce(
         from unseen.experiment import report, tables
         from unseen.experiment.data import read_data
         from unseen.experiment.methods import METHODS, choose_methods
-        from unseen.experiment.published import published_tables
 
         chosen = choose_methods(read_words(methods, "--methods")) if methods else METHODS
         with show_progress() as reporter:
@@ -96,7 +90,7 @@ def reproduce(
                 methods=chosen,
             )  # fmt: skip
         say("")
-        for table in (*tables.main_tables(result), *published_tables(result), tables.claims_table(result)):
+        for table in (*tables.main_tables(result), *tables.published_tables(result), tables.claims_table(result)):
             print_table(table)
         for line in report.notes(result):
             say(line)

@@ -18,18 +18,16 @@ if TYPE_CHECKING:
     from unseen.labels.relations import Relations
     from unseen.labels.space import LabelSpace
 
-_NONE: list[str] = []
-
 
 def labels(
     seen: Annotated[list[str], Option(help="Annotated labels: comma-separated words, or a file; repeatable.")],
-    unseen: Annotated[list[str], Option(help="Labels without annotations, given in the same way.")] = _NONE,
+    unseen: Annotated[list[str], Option(help="Labels without annotations, given in the same way.")] = [],
     vectors: Annotated[str, Option(help='use, glove, "use:a photo of a {}", a file of vectors, or none.')] = "use",
     missing: Annotated[str, Option(help="Names without a vector: error, mean (of all) or skip.")] = "error",
     source: Annotated[
         list[str], Option(help="Relations: wordnet, a CSV of hit counts or a file of tag sets; repeatable.")
-    ] = _NONE,
-    sense: Annotated[list[str], Option(help="WordNet sense of a label: plant=plant.n.02.")] = _NONE,
+    ] = [],
+    sense: Annotated[list[str], Option(help="WordNet sense of a label: plant=plant.n.02.")] = [],
     output: Annotated[Path | None, Option("--output", "-o", help="HTML page with tables and figures.")] = None,
 ) -> None:
     """Inspect labels before training: vectors, relations, and which unseen labels can learn from seen ones."""

@@ -1,11 +1,13 @@
-"""`unseen index`, `search`, `duplicates` and `review`: a library of photos, described once and searched often."""
+"""A library of photos, described once and searched often: `unseen index`, `search`, `serve`, ..."""
 
 from __future__ import annotations
 
 import csv
 import os
+import secrets
 import sys
 import tempfile
+import threading
 import time
 import webbrowser
 from collections.abc import Iterator, Sequence
@@ -16,6 +18,7 @@ import typer
 from rich.console import Console
 from typer import Argument, Option
 
+import unseen  # PhotoLibrary and PhotoTagger are loaded when they are used
 from unseen.cli.labels import read_vocabulary
 from unseen.cli.terminal import (
     check_output,
@@ -44,25 +47,23 @@ Model = Annotated[str | None, Option("--model", "-m", help="A model from unseen 
 InFolder = Annotated[Path | None, Option("--in", help="Only photos in this folder.")]
 _Page = Annotated[Path | None, Option("--output", "-o", help="HTML page of thumbnails to write.")]
 _Open = Annotated[bool, Option("--open", help="Show the page in a browser.")]
-_NONE: list[str] = []
+_LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def index(
     folders: Annotated[
         list[Path], Argument(help="Folders of photos; without any, all that the library has.")
-    ] = [],  # noqa: B006
+    ] = [],
     library: Library = None,
     backbone: Annotated[str | None, Option(help="For a new library: network that describes photos.")] = None,
     jobs: Annotated[int | None, Option(min=1, help="Threads; by default one per core.")] = None,
-    forget: Annotated[list[Path], Option(help="Drop the photos of a folder from the library; repeatable.")] = [],  # noqa: B006
+    forget: Annotated[list[Path], Option(help="Drop the photos of a folder from the library; repeatable.")] = [],
     verbose: Annotated[bool, Option("--verbose", help="Name every file that was skipped.")] = False,
 ) -> None:
     """Describe the photos of folders once, for `unseen search`; run it again to add what is new."""
     with one_line_errors("index", "finished photos are in the library, run it again to resume"):
-        from unseen.photos.library import PhotoLibrary
-
         started = time.monotonic()
-        opened = PhotoLibrary.open(library, create=bool(folders), backbone=backbone)
+        opened = unseen.PhotoLibrary.open(library, create=bool(folders), backbone=backbone)
         with show_progress() as reporter:
             step = reporter.stage("comparing folders and describing photos")
 
@@ -75,9 +76,9 @@ def index(
 
 def search(
     word: Annotated[str | None, Argument(help="What the photos show, in any words.")] = None,
-    any_of: Annotated[list[str], Option("--or", help="Or this; repeatable.")] = _NONE,
-    all_of: Annotated[list[str], Option("--and", help="And this; repeatable.")] = _NONE,
-    none_of: Annotated[list[str], Option("--not", help="But not this; repeatable.")] = _NONE,
+    any_of: Annotated[list[str], Option("--or", help="Or this; repeatable.")] = [],
+    all_of: Annotated[list[str], Option("--and", help="And this; repeatable.")] = [],
+    none_of: Annotated[list[str], Option("--not", help="But not this; repeatable.")] = [],
     like: Annotated[Path | None, Option(help="A photo instead of words: those that look like it.")] = None,
     since: Annotated[str | None, Option(help="First day: 2024, 2024-05 or 2024-05-01.")] = None,
     until: Annotated[str | None, Option(help="Last day.")] = None,
@@ -97,13 +98,10 @@ def search(
         if as_json + as_csv + print0 > 1:
             raise ValueError("--json, --csv, --print0: choose one.")
         check_output(output)
-        from unseen.photos.library import PhotoLibrary
-        from unseen.photos.tagger import PhotoTagger
-
-        opened = PhotoLibrary.open(library)
+        opened = unseen.PhotoLibrary.open(library)
         hits = opened.search(
             word, any_of=any_of, all_of=all_of, none_of=none_of, like=like, since=since, until=until,
-            folder=folder, min_p=min_p, top=top or None, model=PhotoTagger.load(model),
+            folder=folder, min_p=min_p, top=top or None, model=unseen.PhotoTagger.load(model),
         )  # fmt: skip
         if print0:
             for hit in hits:
@@ -111,15 +109,18 @@ def search(
         elif as_csv:
             table = csv.writer(sys.stdout, lineterminator="\n")
             table.writerow(("path", "p", "score", "taken"))
-            table.writerows(
-                (csv_cell(printable(h.photo.path)), _number(h.p), f"{h.score:.6f}", h.photo.taken or "")
-                for h in hits
-            )
+            for photo, score, p in hits:
+                path, known = csv_cell(printable(photo.path)), "" if p is None else f"{p:.6f}"
+                table.writerow((path, known, f"{score:.6f}", photo.taken or ""))
         elif as_json:
             for hit in hits:
                 typer.echo(json_line(_as_json(hit)))
         else:
-            _print_hits(hits)
+            console = open_console()
+            for hit in hits:
+                say(f"{_figures(hit)}  {hit.photo.path}", console=console)
+            if not hits:
+                say("No photo found.", "dim", console)
         sys.stdout.flush()
         if output is not None or show:
             more = [("or", any_of), ("and", all_of), ("not", none_of)]
@@ -141,9 +142,7 @@ def duplicates(
     """Find photos of the library that are the same or nearly: scaled, saved again, a little cropped."""
     with one_line_errors("duplicates"):
         check_output(output)
-        from unseen.photos.library import PhotoLibrary
-
-        opened = PhotoLibrary.open(library)
+        opened = unseen.PhotoLibrary.open(library)
         with show_progress(Console(stderr=True)) as reporter:
             groups = opened.duplicates(agreement, progress=reporter.stage("comparing photos"))
         for number, group in enumerate(groups, start=1):
@@ -156,24 +155,21 @@ def duplicates(
         if not groups and not as_json:
             say("No two photos are nearly the same.")
         if output is not None or show:
-            cards = [(f"{len(group)} photos", [(photo, _size(photo)) for photo in group]) for group in groups]
+            cards = [
+                (f"{len(group)} photos", [(one, f"{one.width} x {one.height}") for one in group])
+                for group in groups
+            ]
             _show_page(opened, "Duplicates", cards, output, show)
 
 
-def review(
-    words: Words = _NONE,
-    library: Library = None,
-    model: Model = None,
-    folder: InFolder = None,
-) -> None:
+def review(words: Words = [], library: Library = None, model: Model = None, folder: InFolder = None) -> None:
     """Accept or reject tags that may be right, those in most doubt first; then: unseen fit -L."""
     with one_line_errors("review", "answers were kept"):
-        from unseen.photos.library import PhotoLibrary
-        from unseen.photos.tagger import MAYBE, SURE, PhotoTagger
+        from unseen.photos.tagger import MAYBE, SURE
         from unseen.validation import counted
 
-        opened = PhotoLibrary.open(library)
-        query = PhotoTagger.load(model).query(read_vocabulary(words))
+        opened = unseen.PhotoLibrary.open(library)
+        query = unseen.PhotoTagger.load(model).query(read_vocabulary(words))
         tagged = opened.tags(query, None, min_p=MAYBE, folder=folder)
         found = [(path, one.name, one.p or 0.0) for path, tags, *_ in tagged for one in tags]
         asked = sorted((item for item in found if item[2] < SURE), key=lambda item: abs(item[2] - 0.5))
@@ -203,6 +199,43 @@ def review(
             say(f"Next: unseen fit -L {opened.path} -o model.safetensors")
 
 
+def serve(
+    library: Library = None,
+    model: Model = None,
+    host: Annotated[
+        str, Option(help="Address to listen on; others than this machine need the token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="Port; 0 for any that is free.")] = 8420,
+    name: Annotated[list[str], Option(help="Host name under which it is asked; repeatable.")] = [],
+    token: Annotated[str | None, Option(envvar="UNSEEN_TOKEN", help="Secret; else one is made if needed.")] = None,
+    reports: Annotated[list[Path], Option(help="Folder of unseen reproduce to show; repeatable.")] = [],
+    open_page: Annotated[bool, Option("--open/--no-open", help="Show the page in a browser.")] = True,
+) -> None:
+    """Search, look at, correct and export photos in a browser; the API is beside the page."""
+    with one_line_errors("serve", "it has ended"):
+        from unseen.app import server
+        from unseen.photos.storage import DATABASE, default_library
+
+        place = library or default_library()
+        opened = unseen.PhotoLibrary.open(place) if library is not None or (place / DATABASE).is_file() else None
+        if host not in _LOCAL and token is None:
+            token = secrets.token_urlsafe(24)
+        # With a token, any name will do.
+        is_everywhere = host in ("0.0.0.0", "::")  # nosec B104
+        hosts = [*name, "*"] if is_everywhere else [host, *name]
+        app = server.create_app(opened, model, reports=reports, hosts=hosts, token=token)
+
+        def show(url: str) -> None:
+            address = url if token is None else f"{url}?token={token}"
+            what = "photos that you drop on it" if opened is None else f"{len(opened):,} photos of {opened.path}"
+            say(f"unseen serves {what}: {address}", style="bold")
+            say("Ctrl-C ends it.")
+            if open_page:
+                threading.Timer(0.5, webbrowser.open, [address]).start()
+
+        server.serve(app, host, port, show)
+
+
 def tags_in(
     library: PhotoLibrary, query: Query, top: int | None, min_p: float, folders: Sequence[str]
 ) -> Iterator[PhotoTags]:
@@ -220,10 +253,6 @@ def _read_key() -> str:
             return ""
     line = sys.stdin.readline()
     return line.strip()[:1].lower() or line[:1]
-
-
-def _size(photo: Photo) -> str:
-    return f"{photo.width} x {photo.height}"
 
 
 def _print_index(made: IndexReport, library: PhotoLibrary, seconds: float, verbose: bool) -> None:
@@ -246,14 +275,6 @@ def _print_index(made: IndexReport, library: PhotoLibrary, seconds: float, verbo
             say(f"  {path}: {reason}")
 
 
-def _print_hits(hits: Sequence[Hit]) -> None:
-    console = open_console()
-    for hit in hits:
-        say(f"{_figures(hit)}  {hit.photo.path}", console=console)
-    if not hits:
-        say("No photo found.", "dim", console)
-
-
 def _figures(hit: Hit) -> str:
     return f"{hit.score:+.3f}" if hit.p is None else f"{hit.p:.3f} ({hit.score:+.2f})"
 
@@ -262,10 +283,6 @@ def _as_json(hit: Hit) -> dict[str, Any]:
     p = {} if hit.p is None else {"p": round(hit.p, 6)}
     known = {"width": hit.photo.width, "height": hit.photo.height, "taken": hit.photo.taken}
     return {"path": hit.photo.path, **p, "score": round(hit.score, 6), **known}
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.6f}"
 
 
 def _show_page(

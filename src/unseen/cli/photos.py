@@ -46,7 +46,6 @@ _FEATURES = Argument(help="Folder of unseen features, or an .npz file with one r
 _ANNOTATIONS = Option("--annotations", "-a", help="CSV, VOC devkit, COCO file or NUS-WIDE folder.")
 _Split = Annotated[str | None, Option(help="Part of the annotations, or all; else train(val) or test, as needed.")]
 _Page = Annotated[Path | None, Option("--output", "-o", help="HTML page to write.")]
-_NONE: list[str] = []
 _MOST_LISTED = 20
 _TOP = 5  # tags per photo of a model without probabilities
 
@@ -62,8 +61,8 @@ def _own(text: str, name: str) -> Any:
 def tag(
     photos: Annotated[
         list[str], Argument(help="Image files, folders, .txt or .csv lists; with -L folders of the library.")
-    ] = _NONE,
-    words: Words = _NONE,
+    ] = [],
+    words: Words = [],
     model: Model = None,
     backbone: _Backbone = None,
     library: Annotated[
@@ -214,8 +213,8 @@ def fit(
     vectors: Annotated[
         str | None, _scratch('use, glove, "use:a photo of a {}", or a file of word vectors; else use.')
     ] = None,
-    unseen: Annotated[list[str], _scratch("Labels to transfer to, if known; like --words.")] = _NONE,
-    source: Annotated[list[str], _scratch("Relations: wordnet, a CSV of hit counts, tag sets.")] = _NONE,
+    unseen: Annotated[list[str], _scratch("Labels to transfer to, if known; like --words.")] = [],
+    source: Annotated[list[str], _scratch("Relations: wordnet, a CSV of hit counts, tag sets.")] = [],
     classes: Annotated[bool, _scratch("Add evidence from the backbone's own classes, if it has any.")] = True,
     search: Annotated[bool, _scratch("Choose beta (and gamma with --unseen): minutes.", "--search")] = False,
     rank: Annotated[int | None, _scratch("Rank of the projection; else the number of labels.", min=1)] = None,

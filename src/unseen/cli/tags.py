@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+import unseen  # PhotoLibrary and PhotoTagger are loaded when they are used
 from unseen.cli.labels import read_vocabulary
 from unseen.cli.library import Library, Model, Words, tags_in
 from unseen.cli.terminal import check_output, one_line_errors, print_table, printable, say, show_progress
@@ -28,8 +29,8 @@ _DryRun = Annotated[bool, Option("--dry-run", help="Show what would change.")]
 
 @tags_app.command("write")
 def _write(
-    folders: Annotated[list[str], Argument(help="Folders of the library; without any, all.")] = [],  # noqa: B006
-    words: Words = [],  # noqa: B006
+    folders: Annotated[list[str], Argument(help="Folders of the library; without any, all.")] = [],
+    words: Words = [],
     library: Library = None,
     model: Model = None,
     min_p: Annotated[float, Option(min=0.01, max=1, help="Least probability of a tag.")] = 0.8,
@@ -40,10 +41,8 @@ def _write(
 ) -> None:
     """Write the sure tags of the library's photos to sidecars (IMG_1.jpg.xmp); existing ones are merged."""
     with one_line_errors("tags write", "what was written is in the journal"):
-        from unseen.photos.library import PhotoLibrary
-        from unseen.photos.tagger import PhotoTagger
-
-        opened, query = PhotoLibrary.open(library), PhotoTagger.load(model).query(read_vocabulary(words))
+        opened = unseen.PhotoLibrary.open(library)
+        query = unseen.PhotoTagger.load(model).query(read_vocabulary(words))
         if table is not None and (embed or dry_run):
             raise ValueError("--csv: nothing but the table is written. Leave out --embed and --dry-run.")
         options: dict[str, Any] = {"embed": embed, "backup": backup, "dry_run": dry_run}
@@ -57,21 +56,18 @@ def _undo(
     dry_run: _DryRun = False,
 ) -> None:
     """Take back exactly what was written; what others have written since stays."""
-    with one_line_errors("tags undo", "run it again to take back the rest"):
-        from unseen.photos.library import PhotoLibrary
-
-        with PhotoLibrary.open(library).journal(write=not dry_run) as journal:
-            raise typer.Exit(2 * bool(undo(journal, last=last, dry_run=dry_run)))
+    with (
+        one_line_errors("tags undo", "run it again to take back the rest"),
+        unseen.PhotoLibrary.open(library).journal(write=not dry_run) as journal,
+    ):
+        raise typer.Exit(2 * bool(undo(journal, last=last, dry_run=dry_run)))
 
 
 @tags_app.command("show")
 def _show(library: Library = None) -> None:
     """List the tags that were written, the newest first."""
-    with one_line_errors("tags show"):
-        from unseen.photos.library import PhotoLibrary
-
-        with PhotoLibrary.open(library).journal(write=False) as journal:
-            show(journal)
+    with one_line_errors("tags show"), unseen.PhotoLibrary.open(library).journal(write=False) as journal:
+        show(journal)
 
 
 def write_library(

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 from unseen.files import advice, write_atomically
-from unseen.templates import Cell, Table, marks, numeric_columns
+from unseen.templates import Mark, Table, marks, numeric_columns
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -157,20 +157,13 @@ def show_progress(console: Console | None = None) -> Iterator[Reporter]:
     console = console or open_console()
     if not console.is_terminal:
         return (yield Reporter(console, None))
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as rich
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TextColumn("{task.fields[detail]}"),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+        rich.TextColumn("{task.description}"), rich.BarColumn(24), rich.MofNCompleteColumn(),
+        rich.TextColumn("{task.fields[detail]}"), rich.TimeElapsedColumn(), "left", rich.TimeRemainingColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=console) as bars:
+    with rich.Progress(*columns, console=console) as bars:
         reporter = Reporter(console, bars)
         yield reporter
         reporter.finish()
@@ -188,16 +181,13 @@ def print_table(table: Table, console: Console | None = None) -> None:
     for name, right in zip(map(printable, table.columns), numeric, strict=True):
         heading = Text("\n".join(name.split()) if right and narrow else name, style="dim")
         grid.add_column(heading, justify="right" if right else "left", no_wrap=right)
+    plain = {} if console.color_system is not None else {"strong": "*{}", "muted": "({})"}
+
+    def text(mark: Mark) -> Text:
+        return Text(plain.get(mark.tone, "{}").format(printable(mark.text)), style=_STYLES.get(mark.tone, ""))
+
     for row in table.rows:
-        cells = (_cell(cell, styled=console.color_system is not None) for cell in row)
+        cells = (Text(" ").join(map(text, marks(cell))) for cell in row)
         grid.add_row(*cells, style=_STYLES["muted"] if marks(row[0])[0].tone == "muted" else "")
     console.print(Text(printable(table.title), style="bold"), grid, sep="\n")
     console.print(Text(f"{printable(table.note)}\n" if table.note else "", style="dim"))
-
-
-def _cell(cell: Cell, *, styled: bool) -> Text:
-    plain = {} if styled else {"strong": "*{}", "muted": "({})"}
-    return Text(" ").join(
-        Text(plain.get(mark.tone, "{}").format(printable(mark.text)), style=_STYLES.get(mark.tone, ""))
-        for mark in marks(cell)
-    )

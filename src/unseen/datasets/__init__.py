@@ -1,7 +1,5 @@
 """Data sets: annotations in the usual formats, downloads, simulated scenes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from inspect import signature
 from os import PathLike

@@ -1,7 +1,5 @@
 """Which image shows which label: the common format that every data set is read into."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -60,7 +58,7 @@ class Annotations:
 
     def select(
         self, images: Images | None = None, labels: Iterable[str] | None = None, split: str | None = None
-    ) -> Annotations:
+    ) -> "Annotations":
         """Part of the annotations: images (found as by `rows_for`) and labels in the given order, one split."""
         rows = np.arange(len(self.images)) if images is None else self.rows_for(images)
         if split is not None:

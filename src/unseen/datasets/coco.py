@@ -1,7 +1,5 @@
 """COCO instances: the objects that an image shows, from its annotated boxes."""
 
-from __future__ import annotations
-
 import json
 from os import PathLike
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Data sets that can be downloaded: official archives, verified and unpacked atomically."""
 
-from __future__ import annotations
-
 import shutil
 import tarfile
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """NUS-WIDE, in the layout of its original archives."""
 
-from __future__ import annotations
-
 from os import PathLike
 from pathlib import Path
 from typing import Literal

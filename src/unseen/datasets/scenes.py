@@ -1,7 +1,5 @@
 """Simulated tagged scenes: data with a known ground truth, so that everything runs without a download."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal
 

@@ -1,7 +1,5 @@
 """PASCAL VOC 2007 and 2012, in the layout of the official archives."""
 
-from __future__ import annotations
-
 from os import PathLike
 from pathlib import Path
 from typing import Literal

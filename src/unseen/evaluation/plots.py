@@ -132,7 +132,7 @@ def label_map(maps: Mapping[str, ArrayLike], names: Sequence[str], seen: ArrayLi
     figure, every = _axes(5.3 * max(len(maps), 1.4), 5.3, len(maps))
     maps_of_points: list[Matrix] = []
     for axes, (title, vectors) in zip(every, maps.items(), strict=True):
-        points, share = _principal_plane(check_vectors(vectors, "maps", tuple(names)))
+        points, share = principal_plane(check_vectors(vectors, "maps", tuple(names)))
         # The axes of a map have no meaning: all maps are rotated to match.
         points = points @ orthogonal_procrustes(points, (maps_of_points or [points])[0])[0]
         maps_of_points.append(points)
@@ -292,7 +292,7 @@ def _heat_map(axes: Any, values: Matrix, rows: Sequence[str], columns: Sequence[
     return axes.imshow(values, cmap="Blues", interpolation="nearest", **options)
 
 
-def _principal_plane(vectors: Matrix) -> tuple[Matrix, float]:
+def principal_plane(vectors: Matrix) -> tuple[Matrix, float]:
     """Return the first two principal components of each row, and their share of the variance."""
     centred = np.pad(vectors - vectors.mean(axis=0), ((0, 1), (0, 1)))  # there are at least two components
     left, singular, _ = np.linalg.svd(centred, full_matrices=False)

@@ -1,7 +1,5 @@
 """The data of an experiment: annotations, features of one or more backbones, label vectors and relations."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

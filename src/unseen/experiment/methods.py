@@ -1,7 +1,5 @@
 """The methods of an experiment: one entry each in `METHODS`."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence

@@ -17,9 +17,20 @@ from unseen.evaluation.protocol import ClassSplit, alternating_split
 from unseen.experiment import tables
 from unseen.experiment.data import ExperimentData
 from unseen.experiment.methods import METHODS, Method
-from unseen.experiment.published import published_tables
-from unseen.experiment.runner import MAIN, PROTOCOLS, SearchPlan, class_splits, frame, run_cells, run_experiment
-from unseen.experiment.studies import FACTORS, RANKS, SOLVERS, solver_cells, strength_cells
+from unseen.experiment.runner import (
+    FACTORS,
+    MAIN,
+    PROTOCOLS,
+    RANKS,
+    SOLVERS,
+    SearchPlan,
+    class_splits,
+    frame,
+    run_cells,
+    run_experiment,
+    solver_cells,
+    strength_cells,
+)  # fmt: skip
 from unseen.experiment.tables import Reproduction
 from unseen.files import csv_cell, write_atomically
 from unseen.templates import Table, render
@@ -138,7 +149,7 @@ def _sections(result: Reproduction) -> list[Section]:
     papers = result.has_papers_features
     sections = [
         Section("Tables 1 and 2", "Main split of the classes.", "", tables.main_tables(result), "tables"),
-        Section("Published figures", "", "", published_tables(result), "tables"),
+        Section("Published figures", "", "", tables.published_tables(result), "tables"),
         Section("The paper's claims", "", "", [tables.claims_table(result)]),
         Section("Figure 2", "Its numbers are in rows.csv.", "figure2", [], "figure" if papers else ""),
         Section("Solver and rank", "The paper does not state its rank.", "solvers",
@@ -148,15 +159,6 @@ def _sections(result: Reproduction) -> list[Section]:
     ]  # fmt: skip
     has_data = {"labels": True, "figure2": len(result.strength) > 0}
     return [section for section in sections if section.tables or has_data.get(section.figure)]
-
-
-def _draw(result: Reproduction) -> dict[str, tuple[Figure, str]]:
-    drawings = {"labels": _draw_labels(result)}
-    if len(result.strength):
-        drawings["figure2"] = _draw_strength(result)
-    if len(result.solvers):
-        drawings["solvers"] = _draw_solvers(result)
-    return drawings
 
 
 def _draw_strength(result: Reproduction) -> tuple[Figure, str]:
@@ -209,7 +211,9 @@ def _draw_labels(result: Reproduction) -> tuple[Figure, str]:
 
 
 def _write(result: Reproduction, folder: Path) -> None:
-    drawings = _draw(result)
+    drawings = {"labels": _draw_labels(result)}
+    drawings |= {"figure2": _draw_strength(result)} if len(result.strength) else {}
+    drawings |= {"solvers": _draw_solvers(result)} if len(result.solvers) else {}
     for name, (figure, _) in drawings.items():
         plots.save(figure, folder / f"{name}.svg")
         plots.save(figure, folder / f"{name}.png")

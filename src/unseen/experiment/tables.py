@@ -13,9 +13,8 @@ from scipy import stats
 
 from unseen.datasets.voc import VOC_CLASSES
 from unseen.evaluation.metrics import Summary
-from unseen.evaluation.protocol import alternating_split
-from unseen.experiment.runner import MAIN, PROTOCOLS, Experiment
-from unseen.experiment.studies import BURN_IN, FACTORS, ITERATES, STRENGTHS
+from unseen.evaluation.protocol import alternating_split, name_of_split
+from unseen.experiment.runner import BURN_IN, FACTORS, ITERATES, MAIN, PROTOCOLS, STRENGTHS, Experiment
 from unseen.templates import Mark, Table
 from unseen.validation import counted
 
@@ -29,6 +28,8 @@ PAPERS: Final = {
 }  # fmt: skip
 OTHERS: Final = {"MiAP": "miap", "mAP": "map", "F1@3": "micro_f1", "F1@5": "f1_at_5"}
 RIVALS: Final = ("ConSE", "LatEm-M", "DMP", "Fast0Tag")
+# Metrics of published.csv as the fields of `Summary`.
+PUBLISHED_METRICS: Final = {"mAP": "map", "F1@3": "micro_f1", "F1@5": "f1_at_5"}
 TEST_IMAGES: Final = {"voc2007": 4952, "voc2012": 5823}  # VOC2012 is tested on its validation images
 
 
@@ -287,6 +288,47 @@ def claims_table(result: Reproduction) -> Table:
     more = (counted(n, "random split"), "verdict") if n else ()
     columns = ("claim", "difference", "protocol", "main split", *more)
     return Table("The paper's claims: differences in MiAP", columns, rows, note)
+
+
+def read_published() -> list[dict[str, str]]:
+    """Rows of ``published.csv``: one figure each, in per cent, with its source."""
+    text = files("unseen.experiment").joinpath("published.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def published_tables(result: Reproduction) -> list[Table]:
+    """One table per set of labels scored, for the main split; none if it is not a published one."""
+    name = name_of_split(result.experiment.split)
+    rows = [row for row in read_published() if name in row["split"].split()]
+    return [_published_table(result, labels, rows) for labels in dict.fromkeys(row["labels"] for row in rows)]
+
+
+def _published_table(result: Reproduction, labels: str, published: list[dict[str, str]]) -> Table:
+    rows = [row for row in published if row["labels"] == labels]
+    metrics = list(dict.fromkeys(row["metric"] for row in rows))
+    cells = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        own = {row["metric"]: row for row in rows if row["method"] == method}
+        first = next(iter(own.values()))
+        figures = [own[metric]["value"] if metric in own else "-" for metric in metrics]
+        cells.append([method, *figures, first["backbone"], first["training"], first["source"]])
+    data, split, protocol = result.experiment.data, result.experiment.split, rows[0]["protocol"]
+    n_scored = len(split.unseen) if protocol == "zero-shot" else len(split.seen + split.unseen)
+    ours, backbones = result.figures(protocol).droplevel("split"), result.rows.groupby("method").features.first()
+    for track in ("paper", "open") if str(n_scored) in labels.split() else ():
+        for method in ours.loc[result.methods(track), PUBLISHED_METRICS[metrics[0]]].nlargest(1).index:
+            shown = [percent(ours.at[method, PUBLISHED_METRICS[metric]]) for metric in metrics]
+            training = f"{len(split.seen)} seen labels, best of the {track} track"
+            cells.append([method, *shown, backbones[method], training, "this run"])
+    n_train, n_test = int(data.is_train.sum()), int((~data.is_train).sum())
+    note = (
+        "In per cent. Backbones, images and supervision differ: a difference between rows is not one between "
+        f"methods alone. This run has {n_train:,} training and {n_test:,} test images; its zero-shot figures are "
+        "on images with an unseen label."
+    )
+    return Table(
+        f"Published figures: {labels} labels", ("method", *metrics, "backbone", "training", "source"), cells, note
+    )
 
 
 def percent(value: float | None, spread: float | None = None, sign: str = "") -> str:

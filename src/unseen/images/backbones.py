@@ -1,7 +1,5 @@
 """Backbones: frozen networks that turn images into features, opened by name or by file."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Features of images: computed once by a backbone, kept in a folder, opened without loading them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """How an image becomes the input of a backbone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +69,7 @@ def shorter_side(how: Preprocessing) -> int:
     return how.size if how.resize == "squash" else round(how.size / how.crop_fraction)
 
 
-def prepare(image: Image, how: Preprocessing) -> NDArray[np.float32]:
+def prepare(image: "Image", how: Preprocessing) -> NDArray[np.float32]:
     """RGB image, as returned by `read_image`, as one row of a backbone's batch, of shape (3, size, size)."""
     from PIL.Image import Resampling
 
@@ -87,7 +85,7 @@ def prepare(image: Image, how: Preprocessing) -> NDArray[np.float32]:
     return values
 
 
-def _square(image: Image, how: Preprocessing, method: int) -> Image:
+def _square(image: "Image", how: Preprocessing, method: int) -> "Image":
     """Part of the image that the backbone sees, resized."""
     size = (how.size, how.size)
     if how.resize == "squash":

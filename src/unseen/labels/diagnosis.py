@@ -1,7 +1,5 @@
 """Before any training: which unseen labels have seen labels to learn from, and which are orphans."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

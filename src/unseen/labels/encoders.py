@@ -1,7 +1,5 @@
 """Text encoders: vectors for phrases, so that any words in any language can be a label."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Sequence

@@ -4,15 +4,12 @@ A text encoder has a vector for every text, and a tagger a score for every vecto
 Finnish word as whatever it is spelled like. `doubts` finds such words before they are scored, see docs/labels.md.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.resources import files
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -20,7 +17,7 @@ import numpy as np
 import scipy.linalg
 
 from unseen.labels.encoders import TextEncoder
-from unseen.labels.names import as_phrase, everyday_labels, label_key
+from unseen.labels.names import as_phrase, everyday_labels, label_key, read_data
 from unseen.labels.vectors import is_encoder, look_up
 from unseen.validation import Matrix, check_labels
 
@@ -195,9 +192,8 @@ def _discriminant(examples: Matrix, kinds: Any) -> Callable[[Matrix], list[str]]
 @cache
 def read_probes() -> dict[str, tuple[str, ...]]:
     """Words and phrases of each kind, and words that negate; other languages with the meaning, as "koira=dog"."""
-    text = files("unseen.labels").joinpath("data/probes.csv").read_text(encoding="utf-8")
     probes: dict[str, tuple[str, ...]] = defaultdict(tuple)
-    for kind, _, words in list(csv.reader(text.splitlines()))[1:]:
+    for kind, _, words in list(csv.reader(read_data("probes.csv").splitlines()))[1:]:
         probes[kind] += tuple(words.split("; "))
     for kind, first, nouns in (
         ("colour", "colour modifier", "colour noun"),

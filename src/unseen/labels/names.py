@@ -8,6 +8,7 @@ mean of its ``words``, without small ones ("of", "the").
 
 from __future__ import annotations
 
+import csv
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+def read_data(name: str) -> str:
+    """Text of a file in ``unseen/labels/data``."""
+    return files("unseen.labels").joinpath("data", name).read_text(encoding="utf-8")
+
 
 # Data set names that are not words, with their meaning.
 _GLUED = """
@@ -36,18 +43,8 @@ VOC_WORDS = {
 }
 SMALL_WORDS = frozenset({"a", "an", "and", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with"})
 
-_BRITISH_AMERICAN = """
-aeroplane airplane, aluminium aluminum, armour armor, axe ax, catalogue catalog, centre center, cheque check,
-chequered checkered, cosy cozy, colour color, coloured colored, colourful colorful, dialogue dialog,
-doughnut donut, favourite favorite, fibre fiber, flavour flavor, grey gray, greyhound grayhound,
-harbour harbor, jewellery jewelry, kerb curb, labour labor, licence license, litre liter, metre meter,
-mould mold, moustache mustache, neighbour neighbor, neighbourhood neighborhood, omelette omelet, parlour parlor,
-plough plow, programme program, pyjamas pajamas, racquet racket, sceptre scepter, sombre somber,
-storey story, sulphur sulfur, theatre theater, traveller traveler, tyre tire, vapour vapor, waggon wagon,
-whisky whiskey, woollen woolen, yoghurt yogurt, motorbike motorcycle, drier dryer
-"""
 _COMMON = 150_000
-_PAIRS = [pair.split() for pair in _BRITISH_AMERICAN.replace("\n", " ").split(",")]
+_PAIRS = list(csv.reader(read_data("spellings.csv").splitlines()))[1:]  # British, American
 _SPELLINGS = dict(_PAIRS) | {american: british for british, american in _PAIRS}
 
 
@@ -99,8 +96,7 @@ def merge_names(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]
 
 def everyday_labels() -> tuple[str, ...]:
     """Names of things, animals, people, food and places that are often seen in photos."""
-    text = files("unseen.labels").joinpath("data/everyday.txt").read_text(encoding="utf-8")
-    return tuple(line for line in text.splitlines() if line and not line.startswith("#"))
+    return tuple(line for line in read_data("everyday.txt").splitlines() if line and not line.startswith("#"))
 
 
 class VocabularyTag(NamedTuple):

@@ -4,8 +4,6 @@ A relation matrix ``R`` (L x L) is symmetric and non-negative: the more two labe
 entry. A row of zeros means that the source knows nothing about that label.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Vectors for the names of labels, from a table of word vectors or a text encoder; cached on disk."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

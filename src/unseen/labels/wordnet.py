@@ -3,8 +3,6 @@
 The relations of TAEP-H are ``from_path_lengths(path_lengths(labels))``: ``R[i, j] = 1 / (path + 1)``.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -16,13 +14,13 @@ from contextlib import suppress
 from difflib import SequenceMatcher
 from functools import cache
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from unseen.hub import import_extra
+from unseen.labels.names import read_data
 from unseen.validation import Matrix, check_names, find_names, listed
 
 # Bonus of a sense per doubling of the kinds listed below it, and penalty per sense before it. Chosen on
@@ -73,7 +71,7 @@ def path_lengths(
     names = check_names(labels, "labels")
     if not senses and wordnet is None and all(curated_sense(name) for name in names):
         chosen = {name: str(curated_sense(name)) for name in names}
-        header, *rows = csv.reader(_data("wordnet30_paths.csv").splitlines())
+        header, *rows = csv.reader(read_data("wordnet30_paths.csv").splitlines())
         order = [header[1:].index(sense) for sense in chosen.values()]
         lengths = np.array([row[1:] for row in rows], dtype=np.float64)[np.ix_(order, order)]
         return PathLengths(names, lengths, chosen, "the table of WordNet 3.0 paths that ships with unseen")
@@ -148,12 +146,8 @@ def curated_sense(label: str) -> str | None:
 @cache
 def curated_senses() -> dict[str, dict[str, str]]:
     """Senses chosen by hand, by label set and label."""
-    sets: dict[str, dict[str, str]] = json.loads(_data("label_senses.json"))
+    sets: dict[str, dict[str, str]] = json.loads(read_data("label_senses.json"))
     return sets
-
-
-def _data(name: str) -> str:
-    return (files("unseen.labels") / "data" / name).read_text(encoding="utf-8")
 
 
 def _glued(label: str) -> str:
@@ -171,7 +165,7 @@ def _candidates(net: Any, name: str) -> list[Any]:
     curated = curated_sense(name)
     if curated and (alike := _nouns(net, curated.partition(".")[0])):
         # By its definition: other versions of WordNet number senses differently.
-        rows = csv.DictReader(_data("wordnet30_senses.csv").splitlines())
+        rows = csv.DictReader(read_data("wordnet30_senses.csv").splitlines())
         definition = next(row["definition"] for row in rows if row["sense"] == curated)
         return sorted(alike, key=lambda s: -SequenceMatcher(None, s.definition(), definition).ratio())[:1]
     senses = _nouns(net, name)

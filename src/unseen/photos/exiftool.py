@@ -1,7 +1,5 @@
 """Keywords inside photos, read and written by exiftool: never by code of our own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -5,8 +5,6 @@ its features are on disk, then its thumbnails, then one transaction makes it vis
 the rest.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os
@@ -231,7 +229,7 @@ class _Writer:
         gone = [path for path in known.keys() - scan.stamps.keys() if not path.startswith(hidden)]
         with storage.transaction(self.db):
             asked = "DELETE FROM files WHERE root = ? AND path = CAST(? AS TEXT)"
-            self.db.executemany(asked, ((scan.root, storage.as_text(path)) for path in gone))
+            self.db.executemany(asked, ((scan.root, os.fsencode(path)) for path in gone))
         self.counts["deleted"] += len(gone)
         work = [
             File(scan.root, path, os.path.join(scan.folder, *path.split("/")), stamp)  # noqa: PTH118
@@ -296,7 +294,7 @@ class _Writer:
 
     def _record(self, found: Described) -> str:
         """Write what was found in a file; returns whether it is new, changed, moved, unchanged or unreadable."""
-        file, key = found.file, (found.file.root, storage.as_text(found.file.path))
+        file, key = found.file, (found.file.root, os.fsencode(found.file.path))
         image = None if found.digest is None else self._image(found.digest)
         asked = "SELECT image FROM files WHERE root = ? AND path = CAST(? AS TEXT)"
         before = self.db.execute(asked, key).fetchone()

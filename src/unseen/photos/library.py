@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -119,7 +118,7 @@ class PhotoLibrary:
 
     def search(
         self,
-        word: str | None = None,
+        word: str | Expression | None = None,
         *,
         any_of: Sequence[str] = (),
         all_of: Sequence[str] = (),
@@ -137,8 +136,8 @@ class PhotoLibrary:
 
         Parameters
         ----------
-        word : str
-            Any words, as a phrase: "boat", "birthday cake".
+        word : str or Expression
+            Any words, as a phrase: "boat", "birthday cake"; or an expression made of words before.
         any_of, all_of, none_of : sequences of str
             Further words. With p(w) the probability that a photo shows w::
 
@@ -160,33 +159,18 @@ class PhotoLibrary:
         engine : {"local", "dask"}, default="local"
             With "dask" on the workers of the current Dask client, which see the library under the same path.
         """
-        from unseen.photos.query import Expression, Likeness
+        from unseen.photos.query import Expression, Likeness, answered, best_rows
 
         top = None if top is None else check_count(top, "top")
         check_number(min_p, "min_p", high=1.0)
         if (like is None) == (word is None) or (like is not None and (any_of or all_of or none_of)):
             raise ValueError("word, like: give either words or a photo.")
-        model = self.check_model(model)
-        if like is not None:
-            expression = Expression(Likeness.of_file(like, model))
+        if isinstance(word, Expression):
+            expression = word
+        elif like is not None:
+            expression = Expression(Likeness.of_file(like, self.check_model(model)))
         else:
-            expression = Expression.of_words(model, [str(word), *any_of], all_of, none_of)
-        return self.find(expression, since=since, until=until, folder=folder, min_p=min_p, top=top, engine=engine)
-
-    def find(
-        self,
-        expression: Expression,
-        *,
-        since: Any = None,
-        until: Any = None,
-        folder: str | Path | None = None,
-        min_p: float = 0.0,
-        top: int | None = 20,
-        engine: str = "local",
-    ) -> list[Hit]:
-        """Find the photos with the largest values of an expression, as `search` does."""
-        from unseen.photos.query import answered, best_rows
-
+            expression = Expression.of_words(self.check_model(model), [str(word), *any_of], all_of, none_of)
         check_choice(engine, "engine", ("local", "dask"))
         with self.snapshot() as now:
             condition, values = now.condition(since, until, folder)
@@ -203,17 +187,16 @@ class PhotoLibrary:
             if min_p > 0.0 and answers:
                 found = found.select(np.flatnonzero(found.p >= min_p))  # type: ignore[operator]
             found = found.select(slice(top))
-            hits: list[Hit] = []
-            for start in range(0, len(found.rows), 1000):
-                rows = found.rows[start : start + 1000].tolist()
-                photos: dict[int, list[Photo]] = {row: [] for row in rows}
-                among = " AND ".join(filter(None, (condition, "images.row IN (SELECT value FROM json_each(?))")))
-                for row, photo in now.photos(among, [*values, json.dumps(rows)]):
-                    photos[row].append(photo)
-                for i, row in enumerate(rows, start):
-                    p = None if found.p is None else float(found.p[i])
-                    hits += [Hit(photo, float(found.scores[i]), p) for photo in photos[row]]
+            photos = now.copies(found.rows.tolist(), condition, values)
+        hits: list[Hit] = []
+        for i, row in enumerate(found.rows.tolist()):
+            p = None if found.p is None else float(found.p[i])
+            hits += [Hit(photo, float(found.scores[i]), p) for photo in photos.get(row, ())]
         return hits[:top]
+
+    def find(self, expression: Expression, **options: Any) -> list[Hit]:
+        """Find the photos with the largest values of an expression; the options are those of `search`."""
+        return self.search(expression, **options)
 
     def tags(
         self,

@@ -12,14 +12,14 @@ A row holds three float32 numbers (``step``, ``low`` and the length of the row) 
 ``x = low + step * code``.
 """
 
-from __future__ import annotations
-
+import json
 import os
 import re
 import sqlite3
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,23 +38,7 @@ Rows = NDArray[np.uint8]  # (n, HEAD + n_columns)
 _PHOTOS = """SELECT images.row, files.root, files.path, images.digest, images.width, images.height, images.taken,
     images.note FROM files JOIN images ON images.id = files.image"""
 _IN_ORDER = "ORDER BY files.root, files.path"
-_SCHEMA = f"""
-BEGIN;
-CREATE TABLE settings (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE roots (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, beside TEXT);
-CREATE TABLE images (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, row INTEGER NOT NULL UNIQUE,
-    width INTEGER, height INTEGER, taken TEXT, note TEXT);
-CREATE TABLE files (id INTEGER PRIMARY KEY, root INTEGER NOT NULL REFERENCES roots, path TEXT NOT NULL,
-    size INTEGER, changed INTEGER, image INTEGER REFERENCES images, problem TEXT, UNIQUE (root, path));
-CREATE TABLE dead_rows (row INTEGER PRIMARY KEY);
-CREATE TABLE corrections (digest BLOB NOT NULL, key TEXT NOT NULL, word TEXT NOT NULL, verdict INTEGER NOT NULL,
-    time TEXT NOT NULL, PRIMARY KEY (digest, key)) WITHOUT ROWID;
-CREATE INDEX corrections_by_key ON corrections (key);
-CREATE INDEX files_by_image ON files (image);
-CREATE INDEX images_by_date ON images (taken, row);
-PRAGMA user_version = {FORMAT};
-COMMIT;
-"""
+# Paths are written as CAST(? AS TEXT) of their bytes: names that are not valid UTF-8 stay as they are.
 
 
 def encode_rows(values: NDArray[Any]) -> Rows:
@@ -101,11 +85,6 @@ def default_library() -> Path:
 
     named = os.environ.get("UNSEEN_LIBRARY")
     return Path(named).expanduser().absolute() if named else user_data_path("unseen", appauthor=False) / "library"
-
-
-def as_text(path: str) -> bytes:
-    """A path for ``CAST(? AS TEXT)``: names that are not valid UTF-8 are kept as they are."""
-    return os.fsencode(path)
 
 
 def connect(path: Path, *, write: bool = False) -> sqlite3.Connection:
@@ -183,7 +162,8 @@ def create_library(folder: Path, backbone: Backbone) -> None:
         draft.unlink(missing_ok=True)
         with closing(connect(draft, write=True)) as db:
             db.execute("PRAGMA journal_mode = WAL")
-            db.executescript(_SCHEMA)
+            db.executescript(files("unseen.photos").joinpath("data/library.sql").read_text(encoding="utf-8"))
+            db.execute(f"PRAGMA user_version = {FORMAT}")
             db.executemany("INSERT INTO settings VALUES (?, ?)", settings.items())
             Journal(db)
         draft.replace(folder / DATABASE)  # its log was merged when it was closed
@@ -194,9 +174,8 @@ def read_settings(db: sqlite3.Connection, folder: Path) -> dict[str, Any]:
     found = dict(db.execute("SELECT key, value FROM settings"))
     numbers = [found.get(name) for name in ("n_features", "n_classes", "generation", "n_rows")]
     names = [found.get(name) for name in ("backbone", "fingerprint")]
-    if not all(isinstance(one, int) and one >= 0 for one in numbers) or not all(
-        isinstance(one, str) for one in names
-    ):
+    are_numbers = all(isinstance(one, int) and one >= 0 for one in numbers)
+    if not (are_numbers and all(isinstance(one, str) for one in names)):
         raise OSError(f"library: {str(folder)!r} is damaged. Copy the whole folder again, or make a new library.")
     return found
 
@@ -236,6 +215,16 @@ class Snapshot(NamedTuple):
         where = f"WHERE {condition}" if condition else ""
         for row, root, path, digest, *facts in self.db.execute(f"{_PHOTOS} {where} {_IN_ORDER}", values):
             yield row, Photo(os.path.join(self.roots[root], *path.split("/")), digest.hex(), *facts)  # noqa: PTH118
+
+    def copies(
+        self, rows: Sequence[int], condition: str = "", values: Sequence[Any] = ()
+    ) -> dict[int, list[Photo]]:
+        """Photos of some rows that fulfil a condition, by row."""
+        found: dict[int, list[Photo]] = {}
+        among = " AND ".join(filter(None, (condition, "images.row IN (SELECT value FROM json_each(?))")))
+        for row, photo in self.photos(among, [*values, json.dumps(rows)]):
+            found.setdefault(row, []).append(photo)
+        return found
 
     def rows(self, condition: str = "", values: Sequence[Any] = ()) -> NDArray[np.bool_]:
         """Mask of the rows of photos; those of the dead are never wanted."""
@@ -311,7 +300,7 @@ def _inside(roots: Mapping[int, str | Path], folder: Path) -> tuple[str, list[An
             parts.append("files.root = ?")
             values.append(key)
         elif root in folder.parents:
-            inner = as_text(folder.relative_to(root).as_posix())
+            inner = os.fsencode(folder.relative_to(root).as_posix())
             within = "files.path > CAST(? AS TEXT) AND files.path < CAST(? AS TEXT)"
             parts.append(f"files.root = ? AND (files.path = CAST(? AS TEXT) OR {within})")
             values += [key, inner, inner + b"/", inner + b"0"]  # 0 follows / in the order of characters
@@ -328,11 +317,11 @@ def add_roots(db: sqlite3.Connection, library: Path, folders: Sequence[Path]) ->
 
     def set_root(key: int, place: Path) -> None:
         try:
-            beside = as_text(os.path.relpath(place, library))
+            beside = os.fsencode(os.path.relpath(place, library))
         except ValueError:  # on another drive
             beside = None
         asked = "UPDATE roots SET path = CAST(? AS TEXT), beside = CAST(? AS TEXT) WHERE id = ?"
-        db.execute(asked, (as_text(str(place)), beside, key))
+        db.execute(asked, (os.fsencode(str(place)), beside, key))
 
     roots = locate_roots(db, library)
     for key, place in roots.items():
@@ -341,11 +330,11 @@ def add_roots(db: sqlite3.Connection, library: Path, folders: Sequence[Path]) ->
     for folder in folders:
         outer = next((key for key, root in roots.items() if root == folder or root in folder.parents), None)
         if outer is None:
-            db.execute("INSERT INTO roots (path) VALUES (CAST(? AS TEXT))", (as_text(str(folder)),))
+            db.execute("INSERT INTO roots (path) VALUES (CAST(? AS TEXT))", (os.fsencode(str(folder)),))
             (outer,) = db.execute("SELECT last_insert_rowid()").fetchone()
             set_root(outer, folder)
             for key in [key for key, root in roots.items() if folder in root.parents]:
-                prefix = as_text(f"{roots.pop(key).relative_to(folder).as_posix()}/")
+                prefix = os.fsencode(f"{roots.pop(key).relative_to(folder).as_posix()}/")
                 asked = "UPDATE files SET root = ?, path = CAST(? AS TEXT) || path WHERE root = ?"
                 db.execute(asked, (outer, prefix, key))
                 db.execute("DELETE FROM roots WHERE id = ?", (key,))

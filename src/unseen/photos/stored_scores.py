@@ -8,8 +8,6 @@ with features x, of length 1 or as they are, and the softmax p_T of class scores
 `BackboneKnowledge`. A model is asked for some scores to find its form, and for others to check it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -183,7 +183,10 @@ class Packet:
         for name, values in entries.items():
             lists = self._properties(LISTS[name].key)
             if values and lists and lists[0].children:
-                box = self._box(lists[0])
+                box, *others = lists[0].children
+                if others or box.name not in _CONTAINERS:
+                    what = f"xmp: in {self.name!r} {lists[0].name.split()[1]} is not a list of words"
+                    raise ValueError(f"{what}. Repair it or remove the file.")
                 space = self._space(box.children[-1]) if box.children else _deeper(self._space(box))
                 edits.append(self._appended(box, _items(self._prefix(box), values, space)))
             elif values:  # there is none, or a single value, which becomes the first entry
@@ -217,13 +220,6 @@ class Packet:
         if "rdf:Description" in created and (packet := Packet(result, self.name)).is_bare:
             return packet._edited(map(packet._cut, packet._rdf.children))
         return result
-
-    def _box(self, node: _Node) -> _Node:
-        """Return the container of a list."""
-        if len(node.children) > 1 or node.children[0].name not in _CONTAINERS:
-            what = node.name.split()[1]
-            raise ValueError(f"xmp: in {self.name!r} {what} is not a list of words. Repair it or remove the file.")
-        return node.children[0]
 
     def _list(self, kind: _List, values: Sequence[str]) -> str:
         """Return a list as text, for the first description."""
