@@ -160,6 +160,7 @@ def test_reliability_of_a_hand_computed_example():
 
 
 def test_reliability_needs_no_positive_and_lists_groups_without_entries():
-    found = metrics.reliability([[0, 0]], [[0.0, 0.0]], n_groups=3)
-    assert found.n_entries.tolist() == [2, 0, 0]
-    np.testing.assert_array_equal(found.observed, [0.0, np.nan, np.nan])
+    found = metrics.reliability([[0, 0, 0]], [[0.0, 0.0, 0.5]], n_groups=3)
+    assert found.n_entries.tolist() == [2, 1, 0]
+    np.testing.assert_array_equal(found.observed, [0.0, 0.0, np.nan])
+    assert metrics.reliability([[0, 0]], [[0.0, 0.0]], n_groups=1).mean_p.tolist() == [0.0]
