@@ -51,7 +51,7 @@ def test_every_tagger_can_be_calibrated(tagger, data):
     assert p.max() < 1
     tags = model.tag(data.X_test[:1], data.labels, top=24)[0]
     assert [tag.p for tag in tags] == sorted((tag.p for tag in tags), reverse=True)
-    np.testing.assert_allclose(sorted(tag.p for tag in tags), np.sort(p[0]))
+    np.testing.assert_allclose(sorted(tag.p for tag in tags), np.sort(p[0]), rtol=1e-5)
 
 
 def test_likely_tags_are_right_and_unlikely_ones_wrong(stacked, data):
@@ -61,7 +61,7 @@ def test_likely_tags_are_right_and_unlikely_ones_wrong(stacked, data):
         order = np.argsort(-p, axis=None)
         for entries in (order[:100], order[-1000:]):
             assert shown.ravel()[entries].mean() == pytest.approx(p.ravel()[entries].mean(), abs=0.15)
-        assert p.ravel()[order[:100]].mean() > 3 * p.mean()
+        assert p.ravel()[order[:100]].mean() > 2 * p.mean()
 
 
 def test_a_probability_does_not_depend_on_the_other_labels(stacked, data):
@@ -96,12 +96,12 @@ def test_the_trees_are_those_of_scikit_learn(monkeypatch):
     rng = np.random.default_rng(0)
     q = rng.normal(size=(600, 5)).astype(np.float32)
     shown = q[:, 0] + 0.5 * q[:, 1] ** 2 + rng.normal(size=600) > 1
-    entries = calibration._Entries(q, shown, rng.integers(1, 3, size=600).astype(float), rng.integers(0, 9, 600))
+    labels = rng.integers(0, 9, 600)
     monkeypatch.setattr(calibration, "N_FITS", 3)
-    trees, offset = calibration._boost([entries], 75, 0)
+    trees, offset = calibration._boost(q, shown, labels, 75, 0)
     draws = np.random.default_rng(0)
     order = draws.permutation(600)
-    group = (draws.permutation(9) % 3)[entries.labels[order]]
+    group = (draws.permutation(9) % 3)[labels[order]]
     expected = np.zeros(600)
     for k in range(3):
         rows = order[group != k]
@@ -109,7 +109,7 @@ def test_the_trees_are_those_of_scikit_learn(monkeypatch):
             max_iter=25, max_leaf_nodes=8, learning_rate=0.1, l2_regularization=10.0, max_features=0.3,
             min_samples_leaf=6, early_stopping=False, random_state=k, monotonic_cst=[1, 1, 1, 0, 0],
         )  # fmt: skip
-        expected += model.fit(q[rows], shown[rows], entries.weights[rows]).decision_function(q) / 3
+        expected += model.fit(q[rows], shown[rows]).decision_function(q) / 3
     for few in (600, 599):  # walked, and compiled
         monkeypatch.setattr(calibration, "FEW_ENTRIES", few)
         np.testing.assert_allclose(offset + calibration.sum_of_trees(q, trees), expected, atol=1e-5)
@@ -131,9 +131,8 @@ def test_combinations_pass_on_the_clues_of_both(data):
     model = Combination(TAEP(tol=1e-1), knowledge, data.X_train.shape[1])
     model.fit(X[0], data.Y_train[:, data.seen], data.seen_labels)
     M = model._embed(data.unseen_labels.vectors, "labels")
-    clues, of_labels = model._clues(X[1], M)
-    assert {clue.shape for clue in clues} == {(200, 12)}
-    assert {values.shape for values in of_labels} == {(12,)}
+    clues = model._clues(X[1], M)
+    assert [clue.shape for clue in clues] == [(200, 12)]
     assert np.argmax(clues[-1][:, 0]) in np.flatnonzero(data.Y_test[:, data.unseen[0]] == 1)
 
 

@@ -297,9 +297,9 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         """Whether the margin scores are log-odds of a probability without further calibration."""
         return False
 
-    def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
-        """Further quantities for a `Calibration`: some per image and label, some per label."""
-        return [], []
+    def _clues(self, X: Any, M: Matrix) -> list[Matrix]:
+        """Further quantities of images and labels for a `Calibration`."""
+        return []
 
     def _inputs_for_classifiers(self, X: Any) -> Matrix | None:
         """Columns that help classifiers of seen labels on the same images, if this method has any to add."""

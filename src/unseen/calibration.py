@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -23,11 +23,12 @@ __all__ = ["Calibration", "calibrate"]
 
 FEWEST_LABELS = 8  # with an annotated positive; fewer say nothing about other labels
 MOST_FITTED, MOST_SCORED = 10_000, 2500  # images per fold
+UNLIKELY = 0.85  # share of the entries, those with the lowest scores, whose p follows from the score alone
 SAME = 0.95  # cosine above which a word of the reference vocabulary is the label itself
-NEAR = (0.3, 0.5)  # cosines above which such a word competes with the label
+NEAR, FAR = 0.5, 0.3  # cosines above which such a word competes with the label, and below which it does not
 N_COMPETITORS = 32  # best words of the vocabulary on an image: the others explain nothing there
-HIGHEST = 0.04  # share of the reference images on which a label fires most
-HOPELESS = 7.0  # entries this far below the best of their image are thinned out in training
+BEHIND = 8.0  # how far the competitor is behind if none of the best words is near
+USUAL = 0.9  # quantile of a clue on the reference images
 MOST_ENTRIES = 400_000  # of images and labels that the trees are learned on
 N_LEAVES = 8  # of a tree
 FEW_ENTRIES = 2000  # whose trees are walked without compiled code
@@ -38,19 +39,18 @@ N_RISING = 3  # p rises with the first quantities: the score, and the score amon
 class Calibration(Stored):
     r"""Probability that an image shows a label, from what is known without annotations of that label.
 
-    ``p(x, c) = 1 / (1 + exp(-(b + sum_t tree_t(q(x, c)))))``: boosted trees of 8 leaves on quantities q of an
-    image and a label, which are
+    ``p(x, c) = 1 / (1 + exp(-(b + sum_t tree_t(q(x, c)))))`` with boosted trees of 8 leaves, and for the many
+    scores below a floor ``1 / (1 + exp(-(u s + v)))``. The quantities q of an image and a label are
 
-    - the margin score, and what the tagger adds (`ZeroShotTagger._clues`: evidence by how literally a class has
-      the name of the label, the margin score of the transfer alone);
-    - the score relative to those of the same label on reference images, how high these are, and how often they
-      are positive;
-    - how close the label is to the seen ones, and to the classes of a backbone;
-    - competition: scores of the words of a *fixed* reference vocabulary that are close to the label, how many
-      words score higher, and the probabilities of seen labels.
+    - the margin score s; relative to the mean and spread of those on reference images; its rank among these;
+    - what the tagger adds (`ZeroShotTagger._clues`: the margin score of the transfer alone, and evidence by how
+      literally a class has the name of the label), and how far it exceeds what is usual on reference images;
+    - competition: scores of the words of a *fixed* reference vocabulary that are close to the label, and how many
+      words score higher.
 
     The trees are learned on seen labels: held out of training in turn, for labels without annotations, and on held
-    out images, for those with annotations. None of the quantities depends on other labels asked for.
+    out images, for those with annotations. None of the quantities depends on other labels asked for, and none is
+    the same for all images of a label: some tens of labels are too few to learn from what only labels tell.
 
     Attributes
     ----------
@@ -60,8 +60,10 @@ class Calibration(Stored):
         Vectors of the reference vocabulary, one scale per word.
     features_, thresholds_, left_, right_, values_ : ndarray of shape (2, n_trees, 15)
         Nodes of the trees for labels without annotations, and for those with them.
-    offsets_ : ndarray of shape (2,)
-        b of each group.
+    offsets_, floors_ : ndarray of shape (2,)
+        b of each group, and its floor.
+    below_ : ndarray of shape (2, 2)
+        u >= 0 and v of each group.
     """
 
     reference_: NDArray[np.int8]
@@ -69,6 +71,8 @@ class Calibration(Stored):
     vocabulary_: NDArray[np.int8]
     vocabulary_scales_: NDArray[np.float32]
     offsets_: Matrix
+    floors_: Matrix
+    below_: Matrix
     left_: NDArray[np.int8]
     right_: NDArray[np.int8]
     values_: NDArray[np.float32]
@@ -100,76 +104,51 @@ class Prepared:
 
     def __init__(self, tagger: Any, M: Matrix, reference: Matrix, vocabulary: Matrix, calibration: Any) -> None:
         self.tagger, self.M, self.vocabulary, self.calibration = tagger, M, vocabulary, calibration
-        seen = tagger._seen_vectors()
-        self.is_seen = seen_places(M, seen) >= 0
-        unit, words, known = (unit_rows(part) for part in (M, vocabulary, seen))
-        to_words, to_seen = unit @ words.T, unit @ known.T
-        # A seen label is not close to itself.
-        to_seen[to_seen > 1.0 - 1e-9] = 0.0
-        self.support = np.maximum(to_seen, 0.0) ** 2
-        nearest = np.sort(to_seen, axis=1)[:, ::-1]
-        self.same = to_words >= SAME
-        self.near = [(to_words > cosine) & ~self.same for cosine in NEAR]
-        self.weights = 2.0 * np.log(np.where(self.same, 0.0, np.maximum(to_words, 0.0)) + 1e-3)
+        self.is_seen = seen_places(M, tagger._seen_vectors()) >= 0
+        to_words = unit_rows(M) @ unit_rows(vocabulary).T
+        same = to_words >= SAME
+        self.is_near, self.is_other, self.is_far = (to_words > NEAR) & ~same, ~same, to_words <= FAR
+        self.closeness = 2.0 * np.log(np.where(same, 0.0, np.maximum(to_words, 0.0)) + 1e-3)
         scores = tagger._margin_scores(reference, M)
-        clues, of_labels = tagger._clues(reference, M)
+        self.usual = [np.quantile(clue, USUAL, axis=0) for clue in tagger._clues(reference, M)]
         self.reference = np.sort(scores, axis=0)
-        n_highest = max(1, round(HIGHEST * len(reference)))
-        self.usual = [np.quantile(clue, 0.9, axis=0) for clue in clues]
         self.mean, self.std = scores.mean(axis=0), np.maximum(scores.std(axis=0), 1e-9)
-        self.of_labels = [
-            self.mean,
-            self.reference[-n_highest:].mean(axis=0),
-            np.log(expit(scores).mean(axis=0) + 1e-9),
-            nearest[:, 0],
-            nearest[:, min(2, nearest.shape[1] - 1)],
-            self.near[-1].sum(axis=1),
-            *of_labels,
-        ]
 
     def __call__(self, X: Any) -> tuple[Matrix, Matrix]:
         """Margin scores and probabilities, one row per image and one column per label."""
-        scores = self.tagger._margin_scores(X, self.M)
-        probabilities = np.empty_like(scores)
-        for group, labels in enumerate((~self.is_seen, self.is_seen)):
-            if labels.any():
-                values = self.quantities(X, scores, np.flatnonzero(labels))
-                flat = self.calibration._apply(group, values.reshape(-1, values.shape[2]))
-                probabilities[:, labels] = flat.reshape(len(scores), -1)
+        scores, model = self.tagger._margin_scores(X, self.M), self.calibration
+        group = self.is_seen.astype(np.intp)
+        slope, intercept = model.below_[group].T
+        probabilities = expit(slope * scores + intercept)
+        likely = scores >= model.floors_[group]
+        if likely.any():
+            rows, labels = np.nonzero(likely)
+            values = self.quantities(X, scores, rows, labels)
+            for kind in (0, 1):
+                own = group[labels] == kind
+                if own.any():
+                    probabilities[rows[own], labels[own]] = model._apply(kind, values[own])
         return scores, probabilities
 
-    def quantities(self, X: Any, scores: Matrix, labels: NDArray[np.intp]) -> NDArray[np.float32]:
-        """q(x, c) for all images and these labels, of shape (n_images, n_labels, n_quantities)."""
-        s = scores[:, labels]
-        clues, _ = self.tagger._clues(X, self.M[labels])
+    def quantities(
+        self, X: Any, scores: Matrix, rows: NDArray[np.intp], labels: NDArray[np.intp]
+    ) -> NDArray[np.float32]:
+        """q(x, c) of images X[rows[i]] and labels[i], one row each; ``scores`` has all images and labels."""
+        s = scores[rows, labels]
         of_words = self.tagger._margin_scores(X, self.vocabulary)
-        word_clues, _ = self.tagger._clues(X, self.vocabulary)
         n_best = min(N_COMPETITORS, of_words.shape[1])
         best = np.argpartition(-of_words, n_best - 1, axis=1)[:, :n_best]
-        rivals = np.take_along_axis(of_words, best, axis=1)[:, None, :]
-        of_seen = expit(self.tagger._margin_scores(X, self.tagger._seen_vectors()))
+        words, rivals = best[rows], np.take_along_axis(of_words, best, axis=1)[rows]
+        pairs = labels[:, None], words
         found = [s, (s - self.mean[labels]) / self.std[labels]]
-        found.append(np.column_stack([
-            np.searchsorted(self.reference[:, c], scores[:, c]) / len(self.reference) for c in labels
-        ]))  # fmt: skip
-        for clue, usual in zip(clues, self.usual, strict=True):
-            found += [clue, clue - usual[labels]]
-        for near in self.near:
-            is_near = near[labels].T[best].transpose(0, 2, 1)
-            for own, theirs in ((s, of_words), *zip(clues, word_clues, strict=True)):
-                others = np.take_along_axis(theirs, best, axis=1)[:, None, :]
-                # Without a competitor among the best words: as if one were far behind.
-                found.append(np.where(is_near, others, own[:, :, None] - 8.0).max(axis=2) - own)
-        closeness = self.weights[labels].T[best].transpose(0, 2, 1)
-        found.append((rivals + closeness).max(axis=2) - s)
-        higher = (rivals > s[:, :, None]) & ~self.same[labels].T[best].transpose(0, 2, 1)
-        far = ~self.near[0][labels].T[best].transpose(0, 2, 1)
-        found += [np.log1p(higher.sum(axis=2)), np.log1p((higher & far).sum(axis=2))]
-        found.append((of_seen[:, None, :] * self.support[labels]).max(axis=2))
-        nearest = self.support[labels].argmax(axis=1)
-        found += [of_seen[:, nearest], np.broadcast_to(of_seen.sum(axis=1, keepdims=True), s.shape)]
-        found += [np.broadcast_to(values[labels], s.shape) for values in self.of_labels]
-        return np.stack(found, axis=2).astype(np.float32)
+        found.append((self.reference[:, labels] < s).mean(axis=0))
+        for clue, usual in zip(self.tagger._clues(X, self.M), self.usual, strict=True):
+            found += [clue[rows, labels], clue[rows, labels] - usual[labels]]
+        found.append(np.where(self.is_near[pairs], rivals, s[:, None] - BEHIND).max(axis=1) - s)
+        found.append((rivals + self.closeness[pairs]).max(axis=1) - s)
+        higher = (rivals > s[:, None]) & self.is_other[pairs]
+        found += [np.log1p(higher.sum(axis=1)), np.log1p((higher & self.is_far[pairs]).sum(axis=1))]
+        return np.column_stack(found).astype(np.float32)
 
 
 def calibrate(
@@ -181,7 +160,7 @@ def calibrate(
     n_splits: int = 5,
     n_repeats: int = 3,
     n_reference: int = 256,
-    n_trees: int = 300,
+    n_trees: int = 200,
     random_state: int = 0,
     progress: Any = None,
 ) -> Any:
@@ -199,7 +178,7 @@ def calibrate(
         Labels and images are dealt into ``n_splits`` groups; each group is held out once, in each repeat.
     n_reference : int, default=256
         Reference images, drawn from X and stored with the model.
-    n_trees : int, default=300
+    n_trees : int, default=200
         Trees for either kind of label.
     random_state : int, default=0
     progress : callable(done, total), optional
@@ -230,10 +209,9 @@ def calibrate(
             entries[group].append(found)
         if progress is not None:
             progress(done + 1, len(folds))
-    learned = [_boost(group, n_trees, random_state) for group in entries]
-    for name, parts in zip(Trees._fields, zip(*(trees for trees, _ in learned), strict=True), strict=True):
+    learned = [_learn(group, n_trees, random_state) for group in entries]
+    for name, parts in zip(_Learned._fields, zip(*learned, strict=True), strict=True):
         setattr(calibration, f"{name}_", np.stack(parts))
-    calibration.offsets_ = np.array([offset for _, offset in learned])
     sample = _dense(X[np.sort(rng.permutation(X.shape[0])[:n_reference])])
     calibration.reference_, calibration.reference_scales_ = quantised(sample, axis=0)
     tagger.calibration_ = calibration
@@ -248,10 +226,13 @@ class _Fold(NamedTuple):
 
 
 class _Entries(NamedTuple):
-    quantities: NDArray[np.float32]
+    """Of the known entries of some labels and images; quantities of those with a score above the floor."""
+
+    floor: float
+    scores: Matrix
     is_shown: NDArray[np.bool_]
-    weights: Matrix
     labels: NDArray[np.intp]
+    quantities: NDArray[np.float32]
 
 
 def _folds(T: Any, useful: Any, n_splits: int, n_repeats: int, rng: Any) -> Iterator[_Fold]:
@@ -281,14 +262,13 @@ def _held_out(
     for labels in (fold.held, fold.kept):
         M = model._embed(vectors[labels], "labels")
         prepared = Prepared(model, M, reference, words, calibration)
-        scores = model._margin_scores(X[fold.scored], M)
-        values = prepared.quantities(X[fold.scored], scores, np.arange(len(labels)))
-        t = T[np.ix_(fold.scored, labels)]
-        # Most entries are hopeless: one in ten of them is enough, at ten times the weight.
-        hopeless = (t == -1) & (scores < scores.max(axis=1, keepdims=True) - HOPELESS) & (scores < 0)
-        used = (t != 0) & (~hopeless | (rng.random(t.shape) < 0.1))
-        weights, which = np.where(hopeless, 10.0, 1.0), np.broadcast_to(labels, t.shape)
-        found.append(_Entries(values[used], t[used] == 1, weights[used], which[used]))
+        scores, t = model._margin_scores(X[fold.scored], M), T[np.ix_(fold.scored, labels)]
+        rows, columns = np.nonzero(t)
+        known = scores[rows, columns]
+        floor = float(np.quantile(known, UNLIKELY))
+        likely = known >= floor
+        values = prepared.quantities(X[fold.scored], scores, rows[likely], columns[likely])
+        found.append(_Entries(floor, known, t[rows, columns] == 1, labels[columns], values))
     return found
 
 
@@ -302,29 +282,73 @@ class Trees(NamedTuple):
     values: NDArray[np.float32]
 
 
-def _boost(entries: list[_Entries], n_trees: int, random_state: int) -> tuple[Trees, float]:
+class _Learned(NamedTuple):
+    """What `Calibration` has of a group of labels."""
+
+    features: NDArray[np.int16]
+    thresholds: NDArray[np.float32]
+    left: NDArray[np.int8]
+    right: NDArray[np.int8]
+    values: NDArray[np.float32]
+    offsets: float
+    floors: float
+    below: tuple[float, float]
+
+
+def _learn(entries: list[_Entries], n_trees: int, random_state: int) -> _Learned:
+    """Learn p of a group of labels: below the floor from the score, above it from the quantities."""
+    floor = float(np.mean([part.floor for part in entries]))
+    scores, shown = (np.concatenate([getattr(part, name) for part in entries]) for name in ("scores", "is_shown"))
+    below = _log_odds(scores[scores < floor], shown[scores < floor], float(shown.mean()))
+    likely = [(part.scores >= part.floor, part) for part in entries]
+    trees, offset = _boost(
+        np.concatenate([part.quantities for _, part in likely]),
+        np.concatenate([part.is_shown[rows] for rows, part in likely]),
+        np.concatenate([part.labels[rows] for rows, part in likely]),
+        n_trees,
+        random_state,
+    )
+    return _Learned(*trees, offset, floor, below)
+
+
+def _log_odds(scores: Matrix, shown: NDArray[np.bool_], rate: float) -> tuple[float, float]:
+    """(u, v) of ``u s + v``, the log-odds that a score s is of a label that the image shows; u is not negative."""
+    from sklearn.linear_model import LogisticRegression
+
+    if 0 < shown.sum() < len(shown):
+        model = LogisticRegression().fit(scores[:, None], shown)
+        if model.coef_[0, 0] > 0.0:
+            return float(model.coef_[0, 0]), float(model.intercept_[0])
+    return 0.0, float(logit((shown.sum() + rate) / (len(shown) + 1.0)))
+
+
+def _boost(
+    q: NDArray[np.float32], shown: NDArray[np.bool_], labels: NDArray[np.intp], n_trees: int, random_state: int
+) -> tuple[Trees, float]:
     """Fit the trees and their offset: a mean over fits that leave out some labels, so that none decides alone."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    q, shown, weights, labels = (np.concatenate(part) for part in zip(*entries, strict=True))
     rng = np.random.default_rng(random_state)
     used = rng.permutation(len(q))[:MOST_ENTRIES]
-    q, shown, weights, labels = q[used], shown[used], weights[used], labels[used]
+    q, shown, labels = q[used], shown[used], labels[used]
     group = (rng.permutation(labels.max() + 1) % N_FITS)[labels]
     nodes, offsets = [], []
     for left_out in range(N_FITS):
+        rows = group != left_out
+        if not 0 < shown[rows].sum() < rows.sum():  # nothing to tell apart
+            offsets.append(float(logit((shown[rows].sum() + 0.5) / (rows.sum() + 1.0))))
+            continue
         model = HistGradientBoostingClassifier(
             max_iter=n_trees // N_FITS, max_leaf_nodes=N_LEAVES, learning_rate=0.1, l2_regularization=10.0,
-            max_features=0.3, min_samples_leaf=max(1, min(500, len(q) // 100)), early_stopping=False,
+            max_features=0.3, min_samples_leaf=max(1, min(100, len(q) // 100)), early_stopping=False,
             monotonic_cst=[1] * N_RISING + [0] * (q.shape[1] - N_RISING), random_state=random_state + left_out,
         )  # fmt: skip
-        rows = group != left_out
         with threadpool_limits(1):  # threads that wait for each other are slow on a busy machine
-            model.fit(q[rows], shown[rows], weights[rows])
+            model.fit(q[rows], shown[rows])
         # scikit-learn has no public way to its trees; a test compares the two.
         nodes += [stage[0].nodes for stage in model._predictors]
         offsets.append(float(model._baseline_prediction.ravel()[0]))
-    shape = len(nodes), 2 * N_LEAVES - 1
+    shape = N_FITS * (n_trees // N_FITS), 2 * N_LEAVES - 1
     trees = Trees(np.zeros(shape, np.int16), np.zeros(shape, np.float32), np.full(shape, -1, np.int8),
                   np.full(shape, -1, np.int8), np.zeros(shape, np.float32))  # fmt: skip
     for number, tree in enumerate(nodes):

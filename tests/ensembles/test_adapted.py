@@ -94,7 +94,7 @@ def test_the_corrections_are_optimal(model, base, data, own):
     Z = np.hstack([X / np.linalg.norm(X, axis=1, keepdims=True), np.ones((540, 1))])
     W = model.corrections_.astype(float)
     gradient = Z.T @ (expit(logit(p) + Z @ W) - Y) + W / model.strength_
-    assert np.abs(gradient).max() < 1e-2
+    assert np.abs(gradient).max() < 3e-2
     assert np.abs(Z.T @ (p - Y)).max() > 10
 
 

@@ -19,7 +19,7 @@ TINY = 1e-12  # evidence for a label that no class is similar to
 FEWEST_CHECKED = 10  # classes; with fewer, logits may look like probabilities by chance
 RANK = 64  # of the products of class probabilities that are stored: 128 kB for 1,000 classes
 LABELS_AT_ONCE = 256  # one row per name of a class makes a tall matrix
-N_POWERS, LEAST_EVIDENCE, LITERAL = 3, 1e-6, 0.75  # of the clues: powers 8, 16 and 32 of the cosines
+LEAST_EVIDENCE = 1e-6  # of the clue
 MOST_DIMS = 192  # of the names that are stored
 MOST_RECENT = 8  # sets of labels whose affinities are kept
 
@@ -29,8 +29,7 @@ class _About(NamedTuple):
 
     affinities: Matrix  # b_kc
     usual: Matrix  # evidence in the background
-    by_power: list[Any]
-    of_labels: list[Matrix]
+    literal: Any  # max_n specificity_n cos_nc^32 of each class, in single precision
 
 
 _RECENT: WeakKeyDictionary[Any, dict[bytes, _About]] = WeakKeyDictionary()  # what `_about` keeps, by model
@@ -196,12 +195,10 @@ class BackboneKnowledge(ScoredTagger):
             found.append(np.log(self._probabilities(logits) @ about.affinities + TINY).mean(axis=0) - about.usual)
         return np.vstack(found)
 
-    def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
-        """Evidence from ever more literal matches of names, and how literal the best match is."""
-        about = self._about(M)
+    def _clues(self, X: Any, M: Matrix) -> list[Matrix]:
+        """Evidence from classes with nearly the name of the label."""
         chunks = (softmax(logits, axis=1) for _, logits in scaled_chunks(X, normalize=False))
-        p = np.vstack(list(chunks)).astype(np.float32)
-        return [np.log(p @ affinities + LEAST_EVIDENCE) for affinities in about.by_power], about.of_labels
+        return [np.log(np.vstack(list(chunks)).astype(np.float32) @ self._about(M).literal + LEAST_EVIDENCE)]
 
     def _inputs_for_classifiers(self, X: Any) -> Matrix:
         """Half the square roots of the class probabilities: unlike the logits, they are not linear in features."""
@@ -217,24 +214,18 @@ class BackboneKnowledge(ScoredTagger):
         else:
             affinities = self._affinities(M)
             usual = np.log(self.background_ @ affinities + TINY).mean(axis=0)
-            kept[key] = _About(affinities, usual, *self._literal(M))
+            kept[key] = _About(affinities, usual, self._literal(M))
             while len(kept) > MOST_RECENT:
                 kept.pop(next(iter(kept)))
         return kept[key]
 
-    def _literal(self, M: Matrix) -> tuple[list[Any], list[Matrix]]:
-        """``max_n specificity_n cos_nc^q`` of each class, for each power q; and the best match of each label."""
+    def _literal(self, M: Matrix) -> Any:
         names, labels = self._names_and_labels(M)
         lengths = np.linalg.norm(names, axis=1, keepdims=True)
-        cosines = np.maximum((names / np.maximum(lengths, TINY)) @ labels.T, 0.0).astype(np.float32)
-        specificity = (lengths**self.sharpness_).astype(np.float32)
-        best = [cosines.max(axis=0), (cosines * specificity).max(axis=0)]
-        best.append(np.log1p((self._by_class(cosines) > LITERAL).sum(axis=0)))
-        powers, by_power = cosines**4, []
-        for _ in range(N_POWERS):
-            powers = powers * powers
-            by_power.append(self._by_class(powers * specificity))
-        return by_power, best
+        powers = np.maximum((names / np.maximum(lengths, TINY)) @ labels.T, 0.0).astype(np.float32)
+        for _ in range(5):  # five squares
+            powers *= powers
+        return self._by_class(powers * (lengths**self.sharpness_).astype(np.float32))
 
     def _names_and_labels(self, M: Matrix) -> tuple[Matrix, Matrix]:
         """Directions of names, scaled, and of labels, in the basis of the names."""

@@ -116,9 +116,8 @@ class Combination(ScoredTagger):
         factors = self._factors(M)
         return np.asarray((first - self.means_[0]) * factors[0] + (second - self.means_[1]) * factors[1])
 
-    def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
-        first, second = (tagger._clues(own, labels) for tagger, own, labels in self._taggers(X, M))
-        return first[0] + second[0], first[1] + second[1]
+    def _clues(self, X: Any, M: Matrix) -> list[Matrix]:
+        return [clue for tagger, own, labels in self._taggers(X, M) for clue in tagger._clues(own, labels)]
 
     def _factors(self, M: Matrix) -> tuple[Matrix, Matrix]:
         """Factors on the scores of both taggers, one entry per label."""

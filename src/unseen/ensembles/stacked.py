@@ -212,15 +212,14 @@ class Stacked(ZeroShotTagger):
         part.transfer_ = self._fit_taep(own) if self.has_vectors_ else None
         return part
 
-    def _clues(self, X: Any, M: Matrix) -> tuple[list[Matrix], list[Matrix]]:
+    def _clues(self, X: Any, M: Matrix) -> list[Matrix]:
         features, others = split_columns(X, self.n_features_)
         clues: list[Matrix] = []
-        of_labels: list[Matrix] = []
-        if self.evidence_ is not None:
-            clues, of_labels = self.evidence_._clues(others, self.evidence_._embed(M, "labels"))
         if self.transfer_ is not None:
-            clues = [self.transfer_._margin_scores(features, self.transfer_._embed(M, "labels")), *clues]
-        return clues, of_labels
+            clues.append(self.transfer_._margin_scores(features, self.transfer_._embed(M, "labels")))
+        if self.evidence_ is not None:
+            clues += self.evidence_._clues(others, self.evidence_._embed(M, "labels"))
+        return clues
 
     def _thresholds(self, X: Any) -> Matrix:
         if self.transfer_ is None:
