@@ -206,9 +206,10 @@ def test_quantities_are_those_of_their_definitions(monkeypatch):
 
 
 def annotated(rng, n_images=60, n_labels=9):
-    """Annotations 1, -1 and 0 (unknown); the last label has no positive, the first image nothing known."""
+    """Annotations 1, -1, 0 (unknown); of image 0 nothing, of image 1 one label; no positive of the last label."""
     T = rng.choice([1, -1, 0], size=(n_images, n_labels), p=[0.3, 0.5, 0.2])
-    T[:, -1], T[0] = -(T[:, -1] != 0).astype(int), 0
+    T[:, -1], T[:2] = -(T[:, -1] != 0).astype(int), 0
+    T[1, 3] = 1
     return T
 
 
@@ -221,7 +222,7 @@ def test_each_useful_label_and_each_image_is_held_out_once_per_repeat():
     assert [*folds[0].held] != [*folds[3].held]
     for kept, held, fitted, scored in folds:
         assert sorted([*kept, *held]) == list(range(8))
-        assert {*fitted} == {*range(1, 60)} - {*scored}
+        assert {*fitted} == {*np.flatnonzero(T[:, kept].any(axis=1))} - {*scored}
         assert all(np.array_equal(part, np.sort(part)) for part in (fitted, scored))
 
 
@@ -235,7 +236,9 @@ def test_folds_of_many_images_are_thinned_and_useless_ones_left_out(monkeypatch)
         assert (T[np.ix_(fitted, kept)] != 0).any(axis=1).all()
     rare = np.where(np.eye(4) == 1, 1, -1)
     assert not list(calibration._folds(rare[:, :2], np.ones(2, bool), 2, 1, np.random.default_rng(0)))  # one label
-    assert not list(calibration._folds(rare[:2], np.ones(4, bool), 2, 1, np.random.default_rng(0)))  # one image
+    assert not list(
+        calibration._folds(np.ones((2, 4)), np.ones(4, bool), 2, 1, np.random.default_rng(0))
+    )  # one image
     two = np.array([[1, 1, -1, -1]] * 4)
     assert len(list(calibration._folds(two, np.ones(4, bool), 2, 5, np.random.default_rng(0)))) > 0
 
@@ -306,7 +309,9 @@ def test_what_calibrate_learns_and_stores():
     np.testing.assert_allclose(made.vocabulary_ * made.vocabulary_scales_[:, None], words, atol=0.01)
 
     M, group = np.vstack([vectors[:2], plane(13)]), np.array([1, 1, 0])
+    made.floors_[0] = (X @ M.T)[0, 2]  # which is not below the floor
     prepared = made.prepare(tagger, M)
+    np.testing.assert_allclose(prepared.reference, np.sort(reference @ M.T, axis=0), rtol=1e-5)
     scores, p = prepared(X)
     np.testing.assert_allclose(scores, X @ M.T)
     for i, c in np.ndindex(p.shape):
@@ -329,7 +334,7 @@ def test_what_calibrate_learns_and_stores():
     assert calibrate(Linear(vectors), X, Y * (np.arange(9) < 8), words, **options)
 
 
-@pytest.mark.parametrize("broken", [{"left_": 1}, {"right_": 0}, {"right_": 3}, {"values_": None}])
+@pytest.mark.parametrize("broken", [{"left_": 0}, {"left_": 1}, {"right_": 0}, {"right_": 3}, {"values_": None}])
 def test_trees_that_do_not_end_are_refused(broken):
     made = calibration.Calibration()
     made.left_, made.right_ = np.array([[[-1, 2, -1]]], np.int8), np.array([[[-1, 2, -1]]], np.int8)
@@ -338,5 +343,5 @@ def test_trees_that_do_not_end_are_refused(broken):
     for name, value in broken.items():
         tree = getattr(made, name)
         setattr(made, name, tree[..., :2] if value is None else np.where(tree == 2, value, tree))
-    with pytest.raises(ValueError, match="do not end"):
+    with pytest.raises(ValueError, match=r"^the trees .* do not end$"):
         made._check_restored()
