@@ -1,9 +1,13 @@
 """Probabilities: what a calibration promises, on simulated scenes."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
-from sklearn.base import clone
+from scipy.special import expit
+from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
 
 from unseen import TAEP, calibration, make_tagged_scenes
 from unseen.base import ZeroShotTagger
@@ -141,3 +145,213 @@ def test_combinations_pass_on_the_clues_of_both(data):
     clues = model._clues(X[1], M)
     assert [clue.shape for clue in clues] == [(200, 12)]
     assert np.argmax(clues[-1][:, 0]) in np.flatnonzero(data.Y_test[:, data.unseen[0]] == 1)
+
+
+class Linear(BaseEstimator):
+    """A fitted tagger that is easily computed by hand: score <x, c>, and one clue."""
+
+    def __init__(self, vectors):
+        self.label_vectors_, self.n_seen_ = vectors, len(vectors)
+        self.label_names_ = tuple(f"label {i}" for i in range(len(vectors)))
+        self.trained_on = []
+
+    def fit(self):
+        raise NotImplementedError
+
+    def _check_images(self, X):
+        return X
+
+    def _embed(self, vectors, argument):
+        return vectors
+
+    def _seen_vectors(self):
+        return self.label_vectors_
+
+    def _margin_scores(self, X, M):
+        return X @ M.T
+
+    def _clues(self, X, M):
+        return [-np.abs(X @ M[:, ::-1].T)]
+
+    def _trained_on(self, X, T, labels):
+        self.trained_on.append((X, T, labels))
+        return Linear(self.label_vectors_[labels])
+
+
+def plane(*degrees):
+    return np.column_stack([np.cos(np.deg2rad(degrees)), np.sin(np.deg2rad(degrees))])
+
+
+def test_quantities_are_those_of_their_definitions(monkeypatch):
+    monkeypatch.setattr(calibration, "N_COMPETITORS", 4)
+    rng, tagger, M = np.random.default_rng(0), Linear(plane(0, 50, 100, 200)), plane(0, 20, 75, 130)
+    words = np.vstack([plane(2, 18, 40, 70, 90, 120, 190, 300), 3.0 * plane(75)])
+    X, R = 2.0 * rng.normal(size=(6, 2)), 2.0 * rng.normal(size=(5, 2))
+    rows, labels = np.array([0, 5, 1, 1, 2, 3, 4, 0]), np.array([3, 0, 1, 0, 2, 3, 1, 1])
+
+    def cosine(a, b):
+        return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+
+    def clue(x, c):
+        return -abs(x @ c[::-1])
+
+    def expected(x, c):
+        s, reference, best = x @ c, R @ c, sorted(words, key=lambda w: -(x @ w))[:4]
+        yield from (s, (s - reference.mean()) / reference.std(), np.mean(reference < s))
+        yield from (clue(x, c), clue(x, c) - np.quantile([clue(r, c) for r in R], 0.9))
+        close = [max(cosine(w, c), 0) if cosine(w, c) < 0.95 else 0 for w in best]
+        of_words = list(zip(best, close, strict=True))
+        yield max(x @ w if t > 0.5 else s - 8 for w, t in of_words) - s
+        yield max(x @ w + 2 * np.log(t + 1e-3) for w, t in of_words) - s
+        higher = [cosine(w, c) for w in best if x @ w > s and cosine(w, c) < 0.95]
+        yield from (np.log1p(len(higher)), np.log1p(sum(t <= 0.3 for t in higher)))
+
+    prepared = calibration.Prepared(tagger, M, R, words, None)
+    found = prepared.quantities(X, X @ M.T, rows, labels)
+    by_hand = [list(expected(X[i], M[c])) for i, c in zip(rows, labels, strict=True)]
+    np.testing.assert_allclose(found, by_hand, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(prepared.is_seen, [True, False, False, False])
+    still = calibration.Prepared(tagger, M, 0 * R, words, None).quantities(X, X @ M.T, rows, labels)
+    np.testing.assert_allclose(still[:, 1], 1e9 * found[:, 0], rtol=1e-5)  # one score on all reference images
+
+
+def annotated(rng, n_images=60, n_labels=9):
+    """Annotations 1, -1, 0 (unknown); of image 0 nothing, of image 1 one label; no positive of the last label."""
+    T = rng.choice([1, -1, 0], size=(n_images, n_labels), p=[0.3, 0.5, 0.2])
+    T[:, -1], T[:2] = -(T[:, -1] != 0).astype(int), 0
+    T[1, 3] = 1
+    return T
+
+
+def test_each_useful_label_and_each_image_is_held_out_once_per_repeat():
+    T = annotated(np.random.default_rng(0))
+    folds = list(calibration._folds(T, (T == 1).any(axis=0), 3, 2, np.random.default_rng(1)))
+    assert Counter(np.concatenate([fold.held for fold in folds])) == dict.fromkeys(range(8), 2)
+    assert Counter(np.concatenate([fold.scored for fold in folds])) == dict.fromkeys(range(60), 2)
+    assert {len(fold.held) for fold in folds} == {2, 3}
+    assert [*folds[0].held] != [*folds[3].held]
+    for kept, held, fitted, scored in folds:
+        assert sorted([*kept, *held]) == list(range(8))
+        assert {*fitted} == {*np.flatnonzero(T[:, kept].any(axis=1))} - {*scored}
+        assert all(np.array_equal(part, np.sort(part)) for part in (fitted, scored))
+
+
+def test_folds_of_many_images_are_thinned_and_useless_ones_left_out(monkeypatch):
+    monkeypatch.setattr(calibration, "MOST_FITTED", 7)
+    monkeypatch.setattr(calibration, "MOST_SCORED", 5)
+    T = annotated(np.random.default_rng(0))
+    for kept, _, fitted, scored in calibration._folds(T, np.ones(9, bool), 3, 2, np.random.default_rng(1)):
+        assert (len(fitted), len(scored)) == (len({*fitted}), len({*scored})) == (7, 5)
+        assert (T[np.ix_(fitted, kept)] == 1).any(axis=0).all()
+        assert (T[np.ix_(fitted, kept)] != 0).any(axis=1).all()
+    rare = np.where(np.eye(4) == 1, 1, -1)
+    assert not list(calibration._folds(rare[:, :2], np.ones(2, bool), 2, 1, np.random.default_rng(0)))  # one label
+    assert not list(
+        calibration._folds(np.ones((2, 4)), np.ones(4, bool), 2, 1, np.random.default_rng(0))
+    )  # one image
+    two = np.array([[1, 1, -1, -1]] * 4)
+    assert len(list(calibration._folds(two, np.ones(4, bool), 2, 5, np.random.default_rng(0)))) > 0
+
+
+def test_entries_are_the_known_ones_and_have_quantities_above_the_floor():
+    rng, vectors, words = np.random.default_rng(0), plane(*range(0, 360, 40)), plane(10, 80, 200)
+    X, T, tagger, made = rng.normal(size=(900, 2)), annotated(rng, 900), Linear(vectors), calibration.Calibration()
+    made.vocabulary_, made.vocabulary_scales_ = calibration.quantised(words, axis=1)
+    fold = calibration._Fold(np.array([0, 2, 3, 5]), np.array([1, 4]), np.arange(100), np.arange(100, 900))
+    found = calibration._held_out(tagger, X, T, fold, made, 10, np.random.default_rng(0))
+    (trained,) = tagger.trained_on
+    assert all(map(np.array_equal, trained, (X[:100], T[:100], fold.kept)))
+    reference = X[np.linspace(0, 99, 10).round().astype(int)]
+    for labels, entries in zip((fold.held, fold.kept), found, strict=True):
+        scores, t = X[100:] @ vectors[labels].T, T[100:, labels]
+        known = t != 0
+        np.testing.assert_allclose(entries.scores, scores[known])
+        np.testing.assert_array_equal(entries.is_shown, t[known] == 1)
+        np.testing.assert_array_equal(entries.labels, np.broadcast_to(labels, t.shape)[known])
+        assert entries.floor == pytest.approx(np.quantile(scores[known], 0.85))
+        likely = scores[known] >= entries.floor
+        np.testing.assert_allclose(entries.quantities[:, 0], scores[known][likely], rtol=1e-5)
+        below = [np.mean(reference @ vectors[c] < x @ vectors[c]) for x, c in
+                 zip(X[100 + np.nonzero(known)[0][likely]], entries.labels[likely], strict=True)]  # fmt: skip
+        np.testing.assert_allclose(entries.quantities[:, 2], below, rtol=1e-5)
+
+
+def test_low_scores_get_the_log_odds_of_a_logistic_regression_that_does_not_fall():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=300)
+    shown = rng.random(300) < expit(2 * scores - 1)
+    model = LogisticRegression().fit(scores[:, None], shown)
+    u, v = calibration._log_odds(scores, shown, 0.5)
+    assert (u, v) == pytest.approx((model.coef_.item(), model.intercept_.item()))
+    for part in (np.zeros(3, bool), np.ones(3, bool), np.array([True, False, False])):  # the last one falls
+        u, v = calibration._log_odds(np.array([1.0, 2.0, 3.0]), part, 0.25)
+        assert (u, expit(v)) == (0, pytest.approx((part.sum() + 0.25) / 4))
+
+
+def test_a_group_is_learned_below_its_mean_floor_and_above_the_floor_of_each_part(monkeypatch):
+    monkeypatch.setattr(calibration, "_boost", lambda *arguments: (arguments, 7.0))
+    scores, shown = np.array([-2.0, -1.0, 0.5, 2.0]), np.array([False, False, True, True])
+    labels, q = np.array([3, 4, 5, 6]), np.arange(10, dtype=np.float32)[:, None]
+    parts = [
+        calibration._Entries(0.0, scores, shown, labels, q[:2]),
+        calibration._Entries(1.0, scores, ~shown, labels, q[5:6]),
+    ]
+    *boosted, offset, floor, below = calibration._learn(parts, 20, 3)
+    assert (offset, floor) == (7.0, 0.5)
+    assert below == calibration._log_odds(np.array([-2.0, -1.0] * 2), np.array([False] * 2 + [True] * 2), 0.5)
+    for found, expected in zip(boosted, (q[[0, 1, 5]], [True, True, False], [5, 6, 6], 20, 3), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_what_calibrate_learns_and_stores():
+    rng, calls, vectors = np.random.default_rng(0), [], plane(*range(0, 360, 40))
+    X, words = rng.normal(size=(200, 2)), plane(10, 80, 200, 290)
+    Y = (X @ vectors.T + 0.5 * rng.normal(size=(200, 9)) > 0.5).astype(float)
+    options = {"n_splits": 3, "n_repeats": 2, "n_reference": 20, "n_trees": 10}
+    tagger = calibrate(Linear(vectors), X, Y, words, progress=lambda *n: calls.append(n), **options)
+    assert calls == [(i, 6) for i in range(1, 7)]
+    made = tagger.calibration_
+    assert made.left_.shape == made.values_.shape == (2, 10, 15)
+    reference = made.reference_ * made.reference_scales_
+    rows = [np.abs(X - row).max(axis=1).argmin() for row in reference]
+    assert (len(rows), rows) == (20, sorted(set(rows)))
+    np.testing.assert_allclose(reference, X[rows], atol=0.02)
+    np.testing.assert_allclose(made.vocabulary_ * made.vocabulary_scales_[:, None], words, atol=0.01)
+
+    M, group = np.vstack([vectors[:2], plane(13)]), np.array([1, 1, 0])
+    made.floors_[0] = (X @ M.T)[0, 2]  # which is not below the floor
+    prepared = made.prepare(tagger, M)
+    np.testing.assert_allclose(prepared.reference, np.sort(reference @ M.T, axis=0), rtol=1e-5)
+    scores, p = prepared(X)
+    np.testing.assert_allclose(scores, X @ M.T)
+    for i, c in np.ndindex(p.shape):
+        u, v = made.below_[group[c]]
+        log_odds = u * scores[i, c] + v
+        if scores[i, c] >= made.floors_[group[c]]:
+            q = prepared.quantities(X, scores, np.array([i]), np.array([c]))
+            trees = calibration.Trees(*(getattr(made, f"{name}_")[group[c]] for name in calibration.Trees._fields))
+            log_odds = made.offsets_[group[c]] + calibration.sum_of_trees(q, trees)[0]
+        assert p[i, c] == pytest.approx(expit(log_odds))
+
+    again = calibrate(Linear(vectors), X, Y, words, **options).calibration_
+    other = calibrate(Linear(vectors), X, Y, words, random_state=1, **options).calibration_
+    assert np.array_equal(again.values_, made.values_)
+    assert not np.array_equal(other.values_, made.values_)
+    with pytest.raises(ValueError, match=r"^n_repeats: "):
+        calibrate(Linear(vectors), X, Y, words, n_repeats=0)
+    with pytest.raises(ValueError, match=r"^Y: 7 labels .* at least 8"):
+        calibrate(Linear(vectors), X, Y * (np.arange(9) < 7), words)
+    assert calibrate(Linear(vectors), X, Y * (np.arange(9) < 8), words, **options)
+
+
+@pytest.mark.parametrize("broken", [{"left_": 0}, {"left_": 1}, {"right_": 0}, {"right_": 3}, {"values_": None}])
+def test_trees_that_do_not_end_are_refused(broken):
+    made = calibration.Calibration()
+    made.left_, made.right_ = np.array([[[-1, 2, -1]]], np.int8), np.array([[[-1, 2, -1]]], np.int8)
+    made.values_ = np.zeros((1, 1, 3))
+    made._check_restored()
+    for name, value in broken.items():
+        tree = getattr(made, name)
+        setattr(made, name, tree[..., :2] if value is None else np.where(tree == 2, value, tree))
+    with pytest.raises(ValueError, match=r"^the trees .* do not end$"):
+        made._check_restored()

@@ -86,6 +86,7 @@ def test_predictions_are_judged_as_by_scikit_learn(k):
     rankings, top_5 = (metric(Y, scores) for metric in RANKINGS[:2]), metrics.top_k(scores, 5)
     of_predictions = (metric(Y, predicted) for metric in OF_PREDICTIONS)
     assert metrics.summary(Y, scores, k) == (*rankings, *of_predictions, metrics.micro_f1(Y, top_5))
+    assert metrics.summary(Y, scores) == metrics.summary(Y, scores, 3)
     expected = *(f(Y, predicted, average="micro") for f in (sk.precision_score, sk.recall_score)), micro
     assert metrics.precision_recall_f1(Y, predicted) == pytest.approx(expected)
 
@@ -129,11 +130,14 @@ def test_unknown_entries_are_counted_nowhere():
         ("Y_true", lambda: metrics.mean_average_precision(((1, -1), (-1, 1)), GOOD)),
         ("Y_true", lambda: metrics.summary(((0, 0), (0, np.nan)), GOOD)),
         ("Y_true", lambda: metrics.summary((1, 0), (0.1, 0.2))),
+        ("Y_true", lambda: metrics.micro_f1(((0, 0), (0, np.nan)), GOOD)),
         ("Y_pred", lambda: metrics.micro_f1(GOOD, ((1, np.nan), (0, 1)))),
         ("Y_pred", lambda: metrics.macro_f1(GOOD, ((1, 2), (0, 1)))),
         ("Y_pred", lambda: metrics.hamming_loss(GOOD, ((1, 0),))),
         ("P", lambda: metrics.reliability(GOOD, ((1.5, 0.0), (0.0, 1.0)))),
         ("P", lambda: metrics.reliability(GOOD, ((np.nan, 0.0), (0.0, 1.0)))),
+        ("P", lambda: metrics.reliability(GOOD, ((0.5, 0.5),))),
+        ("n_groups", lambda: metrics.reliability(GOOD, GOOD, 0)),
         ("k", lambda: metrics.top_k(GOOD, 0)),
         ("k", lambda: metrics.top_k(GOOD, 2.0)),
     ],
@@ -153,3 +157,10 @@ def test_reliability_of_a_hand_computed_example():
     assert np.isnan(found.mean_p[1:3]).all()
     assert np.isnan(found.observed[4:9]).all()
     assert metrics.reliability(Y, P, n_groups=1).observed.tolist() == pytest.approx([4 / 6])
+
+
+def test_reliability_needs_no_positive_and_lists_groups_without_entries():
+    found = metrics.reliability([[0, 0, 0]], [[0.0, 0.0, 0.5]], n_groups=3)
+    assert found.n_entries.tolist() == [2, 1, 0]
+    np.testing.assert_array_equal(found.observed, [0.0, 0.0, np.nan])
+    assert metrics.reliability([[0, 0]], [[0.0, 0.0]], n_groups=1).mean_p.tolist() == [0.0]

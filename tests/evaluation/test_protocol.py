@@ -43,6 +43,9 @@ def coco_labels():
 
 
 def test_published_splits_have_the_labels_of_their_papers():
+    sizes = {key: len(labels) for key, labels in protocol._read_splits().items()}
+    coco = {("coco48/17", "seen"): 48, ("coco48/17", "unseen"): 17, ("coco65/15", "unseen"): 15}
+    assert sizes == coco | {("nuswide925/81", "unseen"): 81}
     names = coco_labels()
     assert len(names) == 80
     for name, n_seen, n_unseen in (("coco48/17", 48, 17), ("coco65/15", 65, 15)):
@@ -61,13 +64,22 @@ def test_published_splits_have_the_labels_of_their_papers():
 def test_labels_of_a_published_split_are_found_in_other_spellings():
     names = ["Aeroplane" if name == "airplane" else name for name in coco_labels()]
     assert "Aeroplane" in class_split("coco48/17", names).unseen_names
+    voc = ["airplane", *VOC_CLASSES[1:]]
+    assert class_split("voc_alternating", voc).seen_names == ("airplane", *VOC_CLASSES[2::2])
+    assert class_split("voc_alternating", ["airplane", *VOC_CLASSES]).seen_names == VOC_CLASSES[0::2]
+    others = [name for name in coco_labels() if name != "cat"]
+    assert {"Cat", "CAT"} & {*class_split("coco48/17", ["Cat", "CAT", *others]).unseen_names} == {"Cat"}
 
 
 def test_what_a_published_split_lacks_is_named():
-    with pytest.raises(ValueError, match=r"lack 1 of .*'toaster'.*coco65/15"):
+    with pytest.raises(
+        ValueError, match=r"lack 1 of the 65 .*: 'toaster'\. Known splits: voc_alternating, coco48/17"
+    ):
         class_split("coco48/17", [name for name in coco_labels() if name != "toaster"])
     with pytest.raises(ValueError, match=r"voc_alternating, coco48/17"):
         class_split("coco 48/17", NAMES)
+    with pytest.raises(ValueError, match=r"has 65 seen labels, and the data 66 labels beside the 15 unseen ones"):
+        class_split("coco65/15", [*coco_labels(), "unicorn"])
 
 
 @given(n_labels=st.integers(2, 20), seed=st.integers(0, 99))
@@ -86,27 +98,34 @@ def test_named_split_gives_the_rest_to_the_side_that_is_not_named():
 
 
 @pytest.mark.parametrize(
-    ("argument", "make"),
+    ("message", "make"),
     [
-        ("seen", lambda: protocol.named_split(NAMES, None)),
-        ("seen", lambda: protocol.named_split(NAMES, ["aple"])),
-        ("unseen", lambda: protocol.named_split(NAMES, ["dog", "cat"], ["cat"])),
-        ("unseen", lambda: protocol.named_split(NAMES, NAMES)),
-        ("names", lambda: alternating_split(["a", "b", "a"])),
-        ("unseen", lambda: protocol.random_split(NAMES, 5)),
-        ("n_seen", lambda: protocol.random_split(NAMES, 0)),
-        ("classes", lambda: class_split("coco48/17", NAMES)),
-        ("classes", lambda: class_split("coco65/15", [*coco_labels(), "unicorn"])),
-        ("seen", lambda: ClassSplit((0, 0), (1,), NAMES)),
-        ("unseen", lambda: ClassSplit((0,), (5,), NAMES)),
-        ("Y", lambda: training_view(X, Y[:, :4], SPLIT)),
-        ("X", lambda: training_view(X[:4], Y, SPLIT)),
-        ("Y", lambda: zero_shot_view(X[2:3], Y[2:3], SPLIT)),
-        ("Y", lambda: zero_shot_view(X, Y + 1, SPLIT)),
+        ("seen: .* Name the labels", lambda: protocol.named_split(NAMES, None)),
+        ("seen: .* Pass column names", lambda: protocol.named_split(NAMES, ["aple"])),
+        ("unseen: 'cat' also", lambda: protocol.named_split(NAMES, ["dog", "cat"], ["cat"])),
+        ("unseen:", lambda: protocol.named_split(NAMES, NAMES)),
+        ("names:", lambda: alternating_split(["a", "b", "a"])),
+        ("unseen:", lambda: protocol.random_split(NAMES, 5)),
+        ("n_seen:", lambda: protocol.random_split(NAMES, 0)),
+        ("classes:", lambda: class_split("coco48/17", NAMES)),
+        ("names:", lambda: protocol.random_split(["a", "b", "a"])),
+        ("names:", lambda: protocol.named_split(["a", "b", "a"], ["b"])),
+        ("names:", lambda: class_split("coco48/17", ["a", "b", "a"])),
+        ("names:", lambda: ClassSplit((0,), (1,), ("a", "b", "a"))),
+        ("unseen:", lambda: protocol.named_split(NAMES, ["dog"], ["cat", "cat"])),
+        ("seen:", lambda: ClassSplit((0, 0), (1,), NAMES)),
+        ("seen: .* from 0 to 4", lambda: ClassSplit((0, 9), (1,), NAMES)),
+        ("unseen:", lambda: ClassSplit((0,), (5,), NAMES)),
+        ("unseen: 'dog' also", lambda: ClassSplit((0, 1, 2, 3, 4), (0,), NAMES)),
+        ("Y:", lambda: training_view(X, Y[:, 0], SPLIT)),
+        ("Y: 4 columns", lambda: training_view(X, Y[:, :4], SPLIT)),
+        ("X:", lambda: training_view(X[:4], Y, SPLIT)),
+        ("Y:", lambda: zero_shot_view(X[2:3], Y[2:3], SPLIT)),
+        ("Y:", lambda: zero_shot_view(X, Y + 1, SPLIT)),
     ],
 )
-def test_bad_splits_and_views_are_refused_by_name(argument, make):
-    with pytest.raises(ValueError, match=f"^{argument}: "):
+def test_bad_splits_and_views_are_refused_by_name(message, make):
+    with pytest.raises(ValueError, match=f"^{message}"):
         make()
 
 
@@ -131,6 +150,8 @@ def test_all_images_are_not_copied_and_evaluate_is_the_summary_of_a_view():
     view, scores = generalized_view(X, Y, SPLIT), np.arange(20.0).reshape(5, 4)
     assert view.X is X
     assert protocol.evaluate(scores, view, k=2) == metrics.summary(view.Y, scores, 2)
+    assert protocol.evaluate(scores, view) == metrics.summary(view.Y, scores, 3)
+    assert generalized_view(X, 0 * Y, SPLIT).X is X  # it needs no positive
 
 
 @pytest.mark.skipif(not (FOLDER / "voc2007_labels.csv").exists(), reason="the shared VOC2007 labels are absent")

@@ -1,12 +1,16 @@
 """The search finds what held-out labels say, and cannot see unseen ones."""
 
+from threading import get_ident
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from joblib import parallel_config
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler
 
 from unseen import TAEP, make_tagged_scenes
 from unseen.baselines import ESZSL
@@ -23,7 +27,8 @@ def scenes():
 
 def search(scenes, estimator=None, grid=GRID, **options):
     given = {"Y": scenes.Y_train[:, scenes.seen], "seen": scenes.seen_labels} | options
-    return class_holdout_search(estimator or ESZSL(), grid, scenes.X_train, **{"n_splits": 2, **given})
+    X = given.pop("X", scenes.X_train)
+    return class_holdout_search(estimator or ESZSL(), grid, X, **{"n_splits": 2, **given})
 
 
 def over_halvings(fold_scores):
@@ -72,6 +77,16 @@ def test_only_a_gain_above_one_standard_error_of_the_paired_difference_leaves_th
     found = choose([worse, default, best], default)
     assert found.best.params["name"] == ("default" if best.mean == default.mean else "best")
     assert found.chosen.params["name"] == choice
+    assert choose([best, default], default).chosen.params["name"] == choice
+
+
+def test_the_error_of_two_halvings_and_the_defaults_of_a_search(scenes):
+    (row,) = search(scenes, grid={}).table
+    assert row[1:3] == pytest.approx(over_halvings(row.fold_scores))
+    X, Y = scenes.X_train, scenes.Y_train[:, scenes.seen]
+    result = class_holdout_search(ESZSL(), {}, X, Y, scenes.seen_labels)
+    assert result == search(scenes, grid={}, n_splits=6, scoring="miap", random_state=0)
+    assert len(list(class_holdout(Y))) == 4
 
 
 def test_the_default_is_not_scored_twice_and_a_share_of_the_rank_stays_a_share(scenes):
@@ -99,10 +114,28 @@ def test_a_fold_score_is_that_of_a_fit_on_half_of_the_labels(scenes):
     assert row.std_error == pytest.approx(abs(expected[0] - expected[1]) / 2)  # of two folds
 
 
-def test_same_seed_same_table_whatever_the_number_of_jobs(scenes):
+def test_two_processes_find_the_same(scenes):
     assert search(scenes) == search(scenes, n_jobs=2)
+
+
+def test_same_seed_same_table(scenes):
+    assert search(scenes) == search(scenes, random_state=0)
     assert search(scenes).table != search(scenes, random_state=1).table
     assert search(scenes, max_images=30) == search(scenes, max_images=30) != search(scenes)
+
+
+def test_progress_is_told_after_every_fit_and_fits_run_where_joblib_says(scenes):
+    events, threads, options = [], set(), {"grid": {}, "n_splits": 1}
+    search(
+        scenes,
+        scoring=lambda Y, scores: events.append("fit") or 0.5,
+        progress=lambda *n: events.append(n),
+        **options,
+    )
+    assert events == ["fit", (1, 2), "fit", (2, 2)]
+    with parallel_config("threading"):
+        search(scenes, scoring=lambda Y, scores: threads.add(get_ident()) or 0.5, n_jobs=2, **options)
+    assert get_ident() not in threads
 
 
 def test_relations_of_the_seen_labels_take_part(scenes):
@@ -111,6 +144,11 @@ def test_relations_of_the_seen_labels_take_part(scenes):
     assert first.mean != second.mean
     first, second = search(scenes, **options).table
     assert first.mean == second.mean  # no relations: lam has nothing to act on
+    relations, names = scenes.relations("hierarchy")[:n, :n], list(scenes.seen_labels.names)
+    expected = search(scenes, grid={}, relations=relations)
+    assert search(scenes, grid={}, relations=relations, seen=scenes.vectors[scenes.seen]) == expected
+    named = pd.DataFrame(relations, names, names).iloc[::-1, ::-1]
+    assert search(scenes, grid={}, relations=named) == expected
 
 
 def test_transformers_of_a_pipeline_are_fitted_on_the_training_images_of_each_fold(scenes):
@@ -118,15 +156,19 @@ def test_transformers_of_a_pipeline_are_fitted_on_the_training_images_of_each_fo
 
     class Recorded(PCA):
         def fit_transform(self, X, y=None):
-            fitted_on.append(len(X))
+            fitted_on.append((len(np.unique(X, axis=0)), y.shape))
             return super().fit_transform(X, y)
 
-    pipeline = Pipeline([("pca", Recorded(random_state=0)), ("tagger", ESZSL())])
+    pipeline = Pipeline([("scale", MaxAbsScaler()), ("pca", Recorded(random_state=0)), ("tagger", ESZSL())])
     pipeline.set_params(pca__n_components=2)
     few, many = search(scenes, pipeline, {"pca__n_components": [2, 20], "tagger__gamma": [1.0]}, n_splits=1).table
     folds = class_holdout(scenes.Y_train[:, scenes.seen], n_splits=1, random_state=0)
-    assert fitted_on == [len(fold.train_images) for fold in folds] * 2
+    sizes = [tuple(map(len, (fold.train_images, fold.train_labels))) for fold in folds]
+    assert fitted_on == [(size[0], size) for size in sizes] * 2
     assert few.mean != many.mean
+    fitted_on.clear()
+    search(scenes, pipeline, {}, n_splits=1, max_images=30, random_state=None)
+    assert [n_images for n_images, _ in fitted_on] == [30, 30]  # each at most once
     _, alone = search(scenes, Pipeline([("eszsl", ESZSL())]), {"eszsl__gamma": [0.1]}).table
     assert alone.fold_scores == search(scenes, grid={"gamma": [0.1]}).table[1].fold_scores
 
@@ -142,8 +184,23 @@ def test_scoring_by_name_or_by_a_function(scenes):
 def test_annotations_are_read_as_fit_reads_them(scenes):
     Y, names = scenes.Y_train[:, scenes.seen].astype(float), list(scenes.seen_labels.names)
     assert search(scenes, Y=sp.csr_array(Y)) == search(scenes, Y=pd.DataFrame(Y, columns=names)) == search(scenes)
+    tags = [[names[column] for column in np.flatnonzero(row)] for row in Y]
+    assert search(scenes, Y=tags, grid={}) == search(scenes, grid={})
     Y[::7, 0] = np.nan
     assert search(scenes, Y=pd.DataFrame(Y).astype("Int8")) == search(scenes, Y=Y)
+
+
+@pytest.mark.parametrize("make", [np.ndarray.tolist, sp.csr_array, sp.coo_array, pd.DataFrame])
+def test_images_are_read_as_fit_reads_them(scenes, make):
+    expected, found = (search(scenes, X=X, grid={}).default for X in (scenes.X_train, make(scenes.X_train)))
+    assert found.fold_scores == pytest.approx(expected.fold_scores)
+
+
+def test_three_labels_with_a_positive_are_enough(scenes):
+    assert (
+        len(search(scenes, Y=scenes.Y_train[:, scenes.seen] * (np.arange(len(scenes.seen)) < 3), grid={}).table)
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,6 +210,8 @@ def test_annotations_are_read_as_fit_reads_them(scenes):
         ("seen", lambda d: {"seen": d.vectors[d.seen[:5]]}),
         ("seen", lambda d: {"Y": pd.DataFrame(d.Y_train[:, d.seen], columns=d.seen_labels.names[::-1])}),
         ("seen", lambda d: {"Y": d.Y_train[:, d.seen] * (np.arange(len(d.seen)) < 2)}),  # two labels are too few
+        ("seen", lambda d: {"seen": d.vectors[d.seen] * np.nan}),
+        ("Y", lambda d: {"X": pd.DataFrame(d.X_train), "Y": pd.DataFrame(d.Y_train[:, d.seen])[::-1]}),
         ("relations", lambda d: {"relations": d.relations("hierarchy")}),
         ("scoring", lambda d: {"scoring": "accuracy"}),
         ("n_splits", lambda d: {"n_splits": 0}),
@@ -182,5 +241,6 @@ def test_folds_are_drawn_again_until_both_sides_have_positives_or_given_up():
     Y[0, 0] = Y[1, 1] = 1  # two labels of eight, by one image each: most draws leave a side empty
     for fold in class_holdout(Y, n_splits=10, random_state=0):
         assert sorted([*fold.train_images, *fold.holdout_images]) == [0, 1]
-    with pytest.raises(ValueError, match=r"^Y_seen: "):
-        next(class_holdout([[1, 1], [0, 0]], random_state=0))
+    for Y, message in (([[1, 1], [0, 0]], "halvings"), ([[0, 0], [0, 0]], "none")):
+        with pytest.raises(ValueError, match=f"^Y_seen: {message}"):
+            next(class_holdout(Y, random_state=0))

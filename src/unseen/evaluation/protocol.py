@@ -200,7 +200,7 @@ def _view(X: Any, Y: ArrayLike, split: ClassSplit, columns: tuple[int, ...], all
     names = tuple(split.names[column] for column in columns)
     if images.size == 0:
         raise ValueError(f"Y: no image has one of the labels {listed(names)}. Pass other images or another split.")
-    X = X.tocsr() if hasattr(X, "tocsr") else X if isinstance(X, np.ndarray) else np.asarray(X)
+    X = X.tocsr() if hasattr(X, "tocsr") else np.asanyarray(X)
     if X.shape[:1] != (len(matrix),):
         raise ValueError(f"X: its shape is {X.shape}. Pass {len(matrix)} rows, one per row of Y.")
     X = X if len(images) == len(matrix) else X[images]  # a full memory map stays on disk
