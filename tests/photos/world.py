@@ -98,5 +98,6 @@ def calibrated() -> PhotoTagger:
     X = 3.0 * np.array([*CORNERS.values()])[shown] - 1.7 + rng.normal(0.0, 0.2, (400, 3))
     Y = np.eye(len(CORNERS))[shown]
     model = Stacked(n_splits=2).fit(X, Y, CORNERS)
-    calibrate(model, X, Y, words, n_splits=2, n_repeats=1, n_reference=40, n_trees=120)
+    # Synonyms of annotated colours are common here.
+    calibrate(model, X, Y, words, n_splits=2, n_repeats=1, n_reference=40, n_trees=120, prior=16.0)
     return PhotoTagger(model, str(folder / "eye.onnx"), str(table))
