@@ -563,7 +563,7 @@ def arrive(page, name):
     views = {
         "search": ("#/search?q=red", ".cell img.there"), "start": ("", ".suggest .chip"),
         "words": ("#/words", ".hits b"), "edit": ("#/words/edit", "#vocabulary"), "map": ("#/words/map", "canvas"),
-        "correct": ("#/correct?word=red", ".big-question"), "try": ("#/try", ".sample img"),
+        "correct": ("#/correct", ".big-question"), "try": ("#/try", ".sample img"),
         "export": ("#/export", ".slider"), "results": ("#/results", "td"), "api": ("#/api", ".operation"),
         "more": ("#/more", ".card"), "photo": ("#/search?q=red", ".cell a"), "keys": ("#/search", ".cell a"),
         "nothing": ("#/search?since=2030", ".empty"),

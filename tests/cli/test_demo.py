@@ -27,7 +27,8 @@ def test_the_page_holds_the_figures_of_the_result(demo):
         "rocket",
         "person",
     ]
-    assert all(tag.p >= SURE for _, _, tags in result.photos for tag in tags)
+    # Sure tags, or else the best guess alone.
+    assert all(len(tags) == 1 or all(tag.p >= SURE for tag in tags) for _, _, tags in result.photos)
     for method in result.methods:
         assert f"{100 * method.zero_shot.miap:.1f}" in page
     for fit in result.certificates:

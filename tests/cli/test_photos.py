@@ -65,7 +65,7 @@ def test_sure_tags_come_first_then_those_that_may_be_and_no_others(sure):
     every = tag_sure(sure, "--all").splitlines()[-2:]
     assert [line.split()[0] for line in every] == ["sure", "no"]
     assert " ".join(every).count(" %") == 5
-    assert tag_sure(sure, "--top", "1").splitlines()[-1].endswith("red 86 %")
+    assert tag_sure(sure, "--top", "1").splitlines()[-1].endswith("red 96 %")
     assert tag_sure(sure, "--min-p", "0.99").count("best guess") == 2
 
 
@@ -106,7 +106,7 @@ def test_cells_are_no_formulas(sure, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     paint(tmp_path / "=1.png", ["red"])
     out = run("tag", "=1.png", "-w", "red", "-m", sure / "model.safetensors", "--csv").stdout
-    assert out.splitlines()[1].startswith("'=1.png,1,red,0.8")
+    assert out.splitlines()[1].startswith("'=1.png,1,red,0.9")
 
 
 def test_near_duplicates_are_merged_with_a_note():

@@ -115,11 +115,11 @@ def files(folder):
 
 def test_the_tags_of_a_library_reach_exiftool_and_are_taken_back(library, vocabulary, tmp_path):
     photos, before = tmp_path / "photos", files(tmp_path / "photos")
-    planned = run("tags", "write", "-w", vocabulary, "--dry-run").stdout
+    planned = run("tags", "write", "-w", vocabulary, "--min-p", 0.5, "--dry-run").stdout
     assert "cat.jpg.xmp: + cat\n" in planned
-    assert run("tag", "-L", library.path, "-w", vocabulary, "--xmp", "--dry-run").stdout == planned
+    assert run("tag", "-L", library.path, "-w", vocabulary, "--min-p", 0.5, "--xmp", "--dry-run").stdout == planned
     assert files(photos) == before
-    run("tags", "write", "-w", vocabulary)
+    run("tags", "write", "-w", vocabulary, "--min-p", 0.5)
     assert files(photos).keys() - before.keys() == {"cat.jpg.xmp", "coffee.jpg.xmp"}
     if ExifTool.is_installed():
         command = ["exiftool", "-j", "-Subject", "-HierarchicalSubject", "-TagsList", photos / "cat.jpg.xmp"]
@@ -127,7 +127,7 @@ def test_the_tags_of_a_library_reach_exiftool_and_are_taken_back(library, vocabu
         assert (found["Subject"], found["HierarchicalSubject"]) == ("cat", "animal|cat")
         assert found["TagsList"] == "animal/cat"
     assert "coffee.jpg.xmp" in run("tags", "show").stdout
-    run("tag", "-L", library.path, photos / "rocket.jpg", "--xmp")
+    run("tag", "-L", library.path, photos / "rocket.jpg", "--min-p", 0.5, "--xmp")
     assert "1 photo would" in run("tags", "undo", "--last", "--dry-run").stdout
     run("tags", "undo", "--last")
     assert "rocket.jpg.xmp" not in files(photos)
@@ -136,7 +136,7 @@ def test_the_tags_of_a_library_reach_exiftool_and_are_taken_back(library, vocabu
 
 
 def test_a_table_has_the_tags_for_exiftool(library, vocabulary, tmp_path):
-    run("tags", "write", "-w", vocabulary, "--csv", tmp_path / "t.csv")
+    run("tags", "write", "-w", vocabulary, "--min-p", 0.5, "--csv", tmp_path / "t.csv")
     rows = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
     assert [Path(row["SourceFile"]).name for row in rows] == ["cat.jpg", "coffee.jpg"]
     assert rows[0]["HierarchicalSubject"] == "animal|cat"
@@ -188,7 +188,7 @@ def test_answers_stay_when_exiftool_writes_into_photos(library, vocabulary, tmp_
     photos = tmp_path / "photos"
     before = files(photos)
     library.correct(photos / "cat.jpg", "tiger", False)
-    run("tags", "write", "-w", vocabulary, "--embed")
+    run("tags", "write", "-w", vocabulary, "--min-p", 0.5, "--embed")
     assert b"animal|cat" in (photos / "cat.jpg").read_bytes()
     assert (photos / "cat.jpg_original").read_bytes() == before["cat.jpg"]
     assert "2 changed" in run("index").stdout
