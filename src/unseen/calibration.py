@@ -29,6 +29,7 @@ SAME = 0.95  # cosine above which a word of the reference vocabulary is the labe
 NEAR, FAR = 0.5, 0.3  # cosines above which such a word competes with the label, and below which it does not
 N_COMPETITORS = 32  # best words of the vocabulary on an image: the others explain nothing there
 BEHIND = 8.0  # how far the competitor is behind if none of the best words is near
+AT_ONCE = 512  # images
 USUAL = 0.9  # quantile of a clue on the reference images
 MOST_ENTRIES = 400_000  # of images and labels that the trees are learned on
 N_LEAVES = 8  # of a tree
@@ -117,18 +118,20 @@ class Prepared:
 
     def __call__(self, X: Any) -> tuple[Matrix, Matrix]:
         """Margin scores and probabilities, one row per image and one column per label."""
+        blocks = [self._block(X[first : first + AT_ONCE]) for first in range(0, max(X.shape[0], 1), AT_ONCE)]
+        scores, probabilities = zip(*blocks, strict=True)
+        return (scores[0], probabilities[0]) if len(blocks) == 1 else (np.vstack(scores), np.vstack(probabilities))
+
+    def _block(self, X: Any) -> tuple[Matrix, Matrix]:
         scores, model = self.tagger._margin_scores(X, self.M), self.calibration
         group = self.is_seen.astype(np.intp)
         slope, intercept = model.below_[group].T
         probabilities = expit(slope * scores + intercept)
-        likely = scores >= model.floors_[group]
-        if likely.any():
-            rows, labels = np.nonzero(likely)
-            values = self.quantities(X, scores, rows, labels)
-            for kind in (0, 1):
-                own = group[labels] == kind
-                if own.any():
-                    probabilities[rows[own], labels[own]] = model._apply(kind, values[own])
+        rows, labels = np.nonzero(scores >= model.floors_[group])
+        values = self.quantities(X, scores, rows, labels)
+        for kind in (0, 1):
+            own = group[labels] == kind
+            probabilities[rows[own], labels[own]] = model._apply(kind, values[own])
         return scores, probabilities
 
     def quantities(
