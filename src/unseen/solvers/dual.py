@@ -40,7 +40,8 @@ FINISH_COST = 0.3  # flops of a finish by the cube of its duals
 MAX_ROUNDS = 10  # of a finish: each adds the duals that its last solution violates
 FIRST_ROW_TOL = 1e-2  # row tolerance in the first pass; later a tenth of the mean share of the gap
 CHECK_EVERY = 10  # epochs between exact gaps while the running estimate is above the tolerance
-STALLED = 100  # epochs without a tenth less gap: a thousand would not reach a third of it
+STALLED = 100  # epochs without progress that end a solve
+PROGRESS = 1e-3  # rise of the dual, as a share of the gap, that counts: early on, the primal may rise with it
 MOST_DOUBLED = 20_000_000  # entries of a float32 X that may be copied to float64 when rounding stops progress
 MAX_PAIR_STEPS = 50  # a row is left after this many steps and finished at its next visit
 SMALLEST_BLOCK, LARGEST_BLOCK = 24, 64  # rows of one block of a dense sweep: as many as V has columns, within
@@ -225,7 +226,7 @@ class LocalDual(DualProblem):
         solution = solve_dual(self._images, kernel, *rest, tol=tol, max_epochs=max_epochs)
         if not (solution.is_stalled and self._images.is_refinable):
             return solution
-        # The likely cause: with a small beta for the scale of X, margin scores are small differences of large numbers.
+        # Likely, with a small beta for the scale of X: margin scores are small differences of large numbers.
         self._images, self._duals.gathered = self._images.in_double(), None
         exact = solve_dual(self._images, kernel, *rest, tol=tol, max_epochs=max_epochs)
         return replace(exact, n_epochs=solution.n_epochs + exact.n_epochs, trace=solution.trace + exact.trace)
@@ -255,7 +256,7 @@ def solve_dual(
     """Maximise the dual for one label kernel by block-coordinate ascent, from the given duals (in place).
 
     Stops when the true duality gap is at most ``tol * max(primal, least_scale)``, after ``max_epochs`` passes, or
-    when the gap no longer falls.
+    when for `STALLED` passes neither the gap fell by a tenth nor the dual rose.
     """
     problems = images.row_problems(kernel, beta)
     ascent = Ascent(images.rows, problems, duals)
@@ -265,7 +266,7 @@ def solve_dual(
     row_tol = FIRST_ROW_TOL
     pass_cost = len(images.T) * (4.0 * V.size + ROW_COST)
     epoch, next_finish = 0, FIRST_FINISH
-    least_gap, last_fall, is_stalled = primal - dual, 0, False
+    least_gap, best_dual, last_progress, is_stalled = primal - dual, dual, 0, False
     while primal - dual > tol * max(primal, images.least_scale) and epoch < max_epochs and not is_stalled:
         estimate = ascent.visit_all(V, rng, row_tol)
         epoch += 1
@@ -281,9 +282,9 @@ def solve_dual(
                 primal, dual, V = primal_and_dual(images.rows, problems, duals)
                 next_finish = 2 * epoch
             trace.append((primal, dual))
-            if primal - dual < 0.9 * least_gap:
-                least_gap, last_fall = primal - dual, epoch
-            is_stalled = epoch - last_fall >= STALLED
+            if primal - dual < 0.9 * least_gap or dual - best_dual > PROGRESS * (primal - dual):
+                least_gap, best_dual, last_progress = min(primal - dual, least_gap), max(dual, best_dual), epoch
+            is_stalled = epoch - last_progress >= STALLED
     return DualSolution(primal, dual, epoch, tuple(trace), is_stalled)
 
 
