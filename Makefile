@@ -1,14 +1,18 @@
 PYTHON ?= python3
 VENV ?= .venv
+OLDEST ?= .venv-oldest
 BIN = $(VENV)/bin
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test oldest lint docs clean
 
 demo: $(VENV)/.demo ## install and run the main job
 	$(BIN)/unseen demo
 
 test: $(VENV)/.test ## install and run the tests
 	$(BIN)/python -m pytest -n auto
+
+oldest: $(OLDEST)/.test ## part of the tests, with the oldest versions that pyproject.toml allows
+	NUMBA_CACHE_DIR=$(OLDEST)/numba $(OLDEST)/bin/python -m pytest -n auto tests/contract tests/solvers tests/photos tests/cli
 
 lint: $(VENV)/.lint ## style and types
 	$(BIN)/ruff check .
@@ -31,6 +35,12 @@ $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -e ".[test]"
 	touch $@
 
+$(OLDEST)/.test: pyproject.toml
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip uv
+	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST)/bin/python --resolution lowest-direct -e ".[test]"
+	touch $@
+
 $(VENV)/.lint: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -e ".[all,lint]"
 	touch $@
@@ -40,4 +50,4 @@ $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

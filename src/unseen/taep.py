@@ -210,7 +210,8 @@ class TAEP(ZeroShotTagger):
             fit = self._solve(task, basis, duals, problem.X.shape[0])
         self._store(task, basis, fit)
         if fit.relative_gap > self.tol:
-            advice = "raise max_iter or tol" if self.solver == "convex" else "solver='convex' reaches the optimum"
+            advice = "raise max_iter or tol" if fit.n_iter >= self.max_iter else "raise beta or tol"
+            advice = advice if self.solver == "convex" else "solver='convex' reaches the optimum"
             gap = f"a certified relative gap of {fit.relative_gap:.2g} > tol={self.tol:g}"
             warnings.warn(f"TAEP stopped at {gap}: {advice}.", ConvergenceWarning, stacklevel=4)
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.solvers.problems import optimum_over_projections, random_problem, solve_at, start
+from tests.solvers.problems import as_images, optimum_over_projections, random_problem, solve_at, start
 
 from unseen.solvers import dual
 from unseen.solvers.projection import Start, round_to_rank, solve_alternating, solve_convex
@@ -114,3 +114,21 @@ def test_an_alternation_continues_where_it_stopped(max_epochs):
     np.testing.assert_allclose(trace, whole.trace, rtol=5e-3)  # thresholds of single rows amplify rounding
     np.testing.assert_allclose(fit.P, whole.P, atol=1e-2)
     assert max_epochs > 1 or whole.n_epochs == 5  # one sweep for each U
+
+
+@pytest.mark.parametrize("seed", [1390, 1930, 4520])
+def test_features_too_large_for_single_precision_are_solved_in_double(seed, monkeypatch):
+    problem, images = random_problem(seed, n=20, d=4, n_seen=4, n_dims=3, rank=2, beta=0.02, regulariser=1.0)
+    X = (1000.0 * images.rows.X * [0.1, 0.3, 1.0, 3.0]).astype(np.float32)
+    fit = solve_convex(problem, start(as_images(X, images.T), problem), tol=1e-4, max_iter=200)
+    exact = solve_convex(problem, start(as_images(X.astype(float), images.T), problem), tol=1e-4, max_iter=200)
+    assert max(fit.relative_gap, exact.relative_gap) <= 1e-4
+    assert fit.lower_bound <= exact.objective
+    assert exact.lower_bound <= fit.objective
+    monkeypatch.setattr(dual, "MOST_DOUBLED", 0)  # as for a large X: ends soon, with a larger and honest gap
+    rough = solve_convex(problem, start(as_images(X, images.T), problem), tol=1e-4, max_iter=200)
+    assert rough.relative_gap > 1e-4
+    assert rough.n_iter < 60
+    assert rough.n_epochs < 5_000
+    assert rough.lower_bound <= exact.objective
+    assert exact.lower_bound <= rough.objective

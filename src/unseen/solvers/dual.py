@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -40,6 +40,9 @@ FINISH_COST = 0.3  # flops of a finish by the cube of its duals
 MAX_ROUNDS = 10  # of a finish: each adds the duals that its last solution violates
 FIRST_ROW_TOL = 1e-2  # row tolerance in the first pass; later a tenth of the mean share of the gap
 CHECK_EVERY = 10  # epochs between exact gaps while the running estimate is above the tolerance
+STALLED = 100  # epochs without progress that end a solve
+PROGRESS = 1e-3  # rise of the dual, as a share of the gap, that counts: early on, the primal may rise with it
+MOST_DOUBLED = 20_000_000  # entries of a float32 X that may be copied to float64 when rounding stops progress
 MAX_PAIR_STEPS = 50  # a row is left after this many steps and finished at its next visit
 SMALLEST_BLOCK, LARGEST_BLOCK = 24, 64  # rows of one block of a dense sweep: as many as V has columns, within
 MOST_DENSE = 2000  # labels: up to this many, their kernel is formed
@@ -82,6 +85,15 @@ class TrainingImages:
         # A hundredth of the loss at scores of zero. Gaps are relative to the objective, but never to less than
         # this: on separable data with a small beta the objective tends to zero.
         self.least_scale = 0.01 * float(self.weights @ sides.sum(axis=1))
+
+    @property
+    def is_refinable(self) -> bool:
+        """Whether a copy in double precision is possible and small."""
+        return self.rows.dtype == np.float32 and self.rows.n_entries <= MOST_DOUBLED
+
+    def in_double(self) -> TrainingImages:
+        """The same images in double precision."""
+        return TrainingImages(self.rows.in_double(), self.T, self.weights, is_mean=self.is_mean)
 
     def row_problems(self, kernel: LabelKernel, beta: float) -> RowProblems:
         """Data shared by the row problems."""
@@ -163,6 +175,7 @@ class DualSolution:
     dual: float
     n_epochs: int
     trace: tuple[tuple[float, float], ...]
+    is_stalled: bool = False  # further epochs would not have lowered the gap by much
 
     @property
     def gap(self) -> float:
@@ -210,7 +223,13 @@ class LocalDual(DualProblem):
 
     def solve(self, kernel: LabelKernel, tol: float, max_epochs: int = MAX_EPOCHS) -> DualSolution:  # noqa: D102
         rest = (self._beta, self._duals, self._rng)
-        return solve_dual(self._images, kernel, *rest, tol=tol, max_epochs=max_epochs)
+        solution = solve_dual(self._images, kernel, *rest, tol=tol, max_epochs=max_epochs)
+        if not (solution.is_stalled and self._images.is_refinable):
+            return solution
+        # Likely, with a small beta for the scale of X: margin scores are small differences of large numbers.
+        self._images, self._duals.gathered = self._images.in_double(), None
+        exact = solve_dual(self._images, kernel, *rest, tol=tol, max_epochs=max_epochs)
+        return replace(exact, n_epochs=solution.n_epochs + exact.n_epochs, trace=solution.trace + exact.trace)
 
     def moments(self, C: Matrix | None = None) -> tuple[float, Matrix]:  # noqa: D102
         return self._duals.total(), gather(self._images.rows, self._duals, C).T
@@ -236,7 +255,8 @@ def solve_dual(
 ) -> DualSolution:  # fmt: skip
     """Maximise the dual for one label kernel by block-coordinate ascent, from the given duals (in place).
 
-    Stops when the true duality gap is at most ``tol * max(primal, least_scale)``, or after ``max_epochs`` passes.
+    Stops when the true duality gap is at most ``tol * max(primal, least_scale)``, after ``max_epochs`` passes, or
+    when for `STALLED` passes neither the gap fell by a tenth nor the dual rose.
     """
     problems = images.row_problems(kernel, beta)
     ascent = Ascent(images.rows, problems, duals)
@@ -246,7 +266,8 @@ def solve_dual(
     row_tol = FIRST_ROW_TOL
     pass_cost = len(images.T) * (4.0 * V.size + ROW_COST)
     epoch, next_finish = 0, FIRST_FINISH
-    while primal - dual > tol * max(primal, images.least_scale) and epoch < max_epochs:
+    least_gap, best_dual, last_progress, is_stalled = primal - dual, dual, 0, False
+    while primal - dual > tol * max(primal, images.least_scale) and epoch < max_epochs and not is_stalled:
         estimate = ascent.visit_all(V, rng, row_tol)
         epoch += 1
         row_tol = min(row_tol, max(0.1 * estimate / total_weight, 1e-12))
@@ -261,7 +282,10 @@ def solve_dual(
                 primal, dual, V = primal_and_dual(images.rows, problems, duals)
                 next_finish = 2 * epoch
             trace.append((primal, dual))
-    return DualSolution(primal, dual, epoch, tuple(trace))
+            if primal - dual < 0.9 * least_gap or dual - best_dual > PROGRESS * (primal - dual):
+                least_gap, best_dual, last_progress = min(primal - dual, least_gap), max(dual, best_dual), epoch
+            is_stalled = epoch - last_progress >= STALLED
+    return DualSolution(primal, dual, epoch, tuple(trace), is_stalled)
 
 
 def finish(images: TrainingImages, problems: RowProblems, duals: SparseDuals, tol: float) -> int:

@@ -28,6 +28,7 @@ ALONE = 0.999  # share of one Psi in the mixture of a trial: the model was a pla
 INNER_SHARE = 0.8  # accuracy of an evaluation, as a share of the predicted decrease
 LEAST_PREDICTED = 0.1  # share of the gap that a trial must promise, else the proximal weight is too high
 MAX_RELAXED = 8  # times that it is lowered for one trial
+MAX_SHORT = 10  # evaluations short of their accuracy, while the gap has not fallen by a tenth, that end a fit
 STAY_COLD, STAY_WARM = 0.5, 5.0  # weight of a step away from the first centre: higher near the solution
 
 
@@ -87,13 +88,16 @@ class _Oracle:
         self.n_epochs = 0
         self.lower_bound = -np.inf
         self.first: list[fantope.Point] = []  # Psi of the start
+        self.is_short = False  # the last evaluation did not reach its accuracy
         self._inner_scale = 1.0  # `scale` as a share of what the gaps of inner problems are relative to
 
     def __call__(self, P: Matrix, tol: float) -> tuple[float, fantope.Point]:
         """Return the objective at P, at most ``tol * scale`` above g(P), and the Psi found."""
         problem = self.problem
-        inner = self.duals.solve(problem.label_kernel(P), tol * self._inner_scale, self._max_epochs)
+        inner_tol = tol * self._inner_scale
+        inner = self.duals.solve(problem.label_kernel(P), inner_tol, self._max_epochs)
         self.n_epochs += inner.n_epochs
+        self.is_short = inner.gap > inner_tol * max(inner.primal, self.duals.least_scale)
         objective = inner.primal + float(np.vdot(P, problem.B))
         self._inner_scale = self.scale(P, objective) / max(inner.primal, self.duals.least_scale)
         point = problem.point(self.duals)
@@ -147,7 +151,8 @@ def solve_convex(
     """Minimise g over the Fantope to a certified relative gap of ``tol``: a proximal bundle method.
 
     The model of g is the highest of the planes met so far. A trial that achieves a fair share of the decrease
-    that the model predicted becomes the new centre, whose objective never rises.
+    that the model predicted becomes the new centre, whose objective never rises. Stops after ``max_iter`` trials,
+    or when the duals of trials can no longer be solved for to the accuracy that progress needs.
     """
     oracle = _Oracle(problem, duals)
     centre, inner_tol = oracle.begin(start), LOOSEST_INNER_TOL
@@ -159,8 +164,8 @@ def solve_convex(
     for known in (*oracle.first, point):
         bundle.add(known)
     trace = [objective]
-    n_iter = 1
-    while oracle.relative_gap(centre, objective) > tol and n_iter < max_iter:
+    n_iter, n_short, least_gap = 1, 0, oracle.relative_gap(centre, objective)
+    while oracle.relative_gap(centre, objective) > tol and n_iter < max_iter and n_short < MAX_SHORT:
         for _ in range(MAX_RELAXED):
             trial, model = bundle.proximal_step(centre, weight)
             oracle.raise_bound(bundle.plane())
@@ -183,6 +188,9 @@ def solve_convex(
             failures += 1
             if failures >= 3:
                 weight *= 1.5
+        n_short += oracle.is_short
+        if oracle.relative_gap(centre, objective) < 0.9 * least_gap:
+            n_short, least_gap = 0, oracle.relative_gap(centre, objective)
         bundle.add(point)
         trace.append(objective)
         if progress is not None:

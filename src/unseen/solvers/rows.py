@@ -103,6 +103,15 @@ class Rows:
         parts = read_chunks(self._source)
         return np.concatenate([squared_lengths(part, self.scale[rows]) for rows, part in parts])
 
+    @property
+    def n_entries(self) -> int:
+        """Stored entries of X."""
+        return int(self.X.nnz if self.is_sparse else self.X.size)
+
+    def in_double(self) -> Rows:
+        """The same rows, by a copy of X in float64."""
+        return Rows(self.X.astype(np.float64), self.scale.astype(np.float64), self.n_threads)
+
     def visits(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
         """Yield all rows once, in random order, in one or several runs."""
         if not isinstance(self._source, np.memmap):
