@@ -76,8 +76,8 @@ def server_of(*arguments, **options):
         thread.join(30.0)
 
 
-@pytest.fixture(scope="module")
-def browser():
+@contextmanager
+def chromium():
     """Chromium without a window, driven by chromedriver."""
     webdriver = pytest.importorskip("selenium.webdriver")
     places = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
@@ -90,8 +90,16 @@ def browser():
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options, webdriver.ChromeService(places["chromedriver"]))
     driver.set_script_timeout(120)
-    yield driver
-    driver.quit()
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as driver:
+        yield driver
 
 
 def error_of(response, status):
