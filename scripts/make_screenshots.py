@@ -1,6 +1,6 @@
 """Write docs/images/app/*.png: ``unseen serve`` with the packaged model, on twenty crops of eight photos.
 
-Run ``PYTHONPATH=. python scripts/make_screenshots.py`` with scikit-image, ``.[all,test]`` and Chromium installed.
+Run ``python -m scripts.make_screenshots`` with scikit-image, ``.[all,test]`` and Chromium installed.
 The credits of the photos are in docs/app.md.
 """
 
