@@ -296,7 +296,7 @@ def test_a_group_is_learned_below_its_mean_floor_and_above_the_floor_of_each_par
         calibration._Entries(0.0, scores, shown, labels, q[:2]),
         calibration._Entries(1.0, scores, ~shown, labels, q[5:6]),
     ]
-    *boosted, offset, floor, below = calibration._learn(parts, 20, 3)
+    boosted, offset, floor, below = calibration._learn(parts, 20, 3)
     assert (offset, floor) == (7.0, 0.5)
     assert below == calibration._log_odds(np.array([-2.0, -1.0] * 2), np.array([False] * 2 + [True] * 2), 0.5)
     for found, expected in zip(boosted, (q[[0, 1, 5]], [True, True, False], [5, 6, 6], 20, 3), strict=True):

@@ -219,9 +219,11 @@ def calibrate(
         if progress is not None:
             progress(done + 1, len(folds))
     learned = [_learn(group, n_trees, random_state) for group in entries]
-    for name, parts in zip(_Learned._fields, zip(*learned, strict=True), strict=True):
+    for name, parts in zip(Trees._fields, zip(*(group.trees for group in learned), strict=True), strict=True):
         setattr(calibration, f"{name}_", np.stack(parts))
-    calibration.offsets_[0] += shift
+    calibration.offsets_ = np.array([learned[0].offset + shift, learned[1].offset])
+    calibration.floors_ = np.array([group.floor for group in learned])
+    calibration.below_ = np.array([group.below for group in learned])
     calibration.below_[0, 1] += shift
     sample = _dense(X[np.sort(rng.permutation(X.shape[0])[:n_reference])])
     calibration.reference_, calibration.reference_scales_ = quantised(sample, axis=0)
@@ -296,13 +298,9 @@ class Trees(NamedTuple):
 class _Learned(NamedTuple):
     """What `Calibration` has of a group of labels."""
 
-    features: NDArray[np.int16]
-    thresholds: NDArray[np.float32]
-    left: NDArray[np.int8]
-    right: NDArray[np.int8]
-    values: NDArray[np.float32]
-    offsets: float
-    floors: float
+    trees: Trees
+    offset: float
+    floor: float
     below: tuple[float, float]
 
 
@@ -319,7 +317,7 @@ def _learn(entries: list[_Entries], n_trees: int, random_state: int) -> _Learned
         n_trees,
         random_state,
     )
-    return _Learned(*trees, offset, floor, below)
+    return _Learned(trees, offset, floor, below)
 
 
 def _log_odds(scores: Matrix, shown: NDArray[np.bool_], rate: float) -> tuple[float, float]:
