@@ -42,7 +42,7 @@ FAN_IN = 8  # terms that one task adds
 class Stored:
     """An array in a nameless file on the disk of this worker, whose pages are read as needed.
 
-    Where Dask sends it, or loads it again, it becomes such a file. The file lives no longer than the array or the worker.
+    Where Dask sends it, or loads it again, it becomes such a file, which lives no longer than the array.
     """
 
     folder: str | None = None  # the worker's, once it is known; temporary otherwise
