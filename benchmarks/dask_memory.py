@@ -35,9 +35,9 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
-def fit(X, Y, vectors, tol=1e-2, **options):
+def fit(X, Y, vectors, **options):
     start = time.perf_counter()
-    model = TAEP(rank=10, beta=100.0, tol=tol, **options).fit(X, Y, vectors)
+    model = TAEP(rank=10, beta=100.0, **options).fit(X, Y, vectors)
     return model, time.perf_counter() - start
 
 
@@ -51,11 +51,13 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=150_000)
     parser.add_argument("--features", type=int, default=2048)
     parser.add_argument("--chunk", type=int, default=10_000, help="images per chunk of the Dask array")
+    parser.add_argument("--tol", type=float, default=1e-2)
     parser.add_argument("--part-size", type=int, default=25_000)
     parser.add_argument("--verbose", type=int, default=0)
     parser.add_argument("--limit", type=float, default=700.0, help="MB per worker")
     args = parser.parse_args()
     n, d = args.images, args.features
+    common = {"tol": args.tol, "verbose": args.verbose}
     vectors = np.random.default_rng(0).standard_normal((LABELS, DIMENSIONS))
     options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": int(args.limit * 1e6)}
     with (
@@ -63,18 +65,16 @@ def main() -> None:
         LocalCluster(**options, dashboard_address=None, local_directory=folder) as cluster,
         Client(cluster) as client,
     ):
-        small = da.from_array(np.eye(LABELS, dtype=np.float32))
-        fit(small, np.eye(LABELS), vectors, tol=0.5, part_size=LABELS // 2)  # compiles on the workers
         before = client.run(peak)
         path, Y = generate(Path(folder), n, d, vectors)
         chunks = ((*[args.chunk] * (n // args.chunk), *([n % args.chunk] if n % args.chunk else [])), d)
         X = da.map_blocks(rows_of, path, chunks=chunks, dtype=np.float32, meta=np.empty((0, 0), np.float32))
-        there, seconds = fit(X, Y, vectors, part_size=args.part_size, verbose=args.verbose)
+        there, seconds = fit(X, Y, vectors, part_size=args.part_size, **common)
         after = client.run(peak)
         rows = [row("2 workers", there, seconds, args.limit, max(before.values()), max(after.values()))]
         is_alive = before.keys() == after.keys()
         start = peak()
-        here, seconds = fit(np.load(path, mmap_mode="r"), Y, vectors, memory="low")
+        here, seconds = fit(np.load(path, mmap_mode="r"), Y, vectors, memory="low", **common)
         rows.append(row("local", here, seconds, np.inf, start, peak()))
     show(f"X: {n * d * 4 / 1e6:.0f} MB; workers {'survived' if is_alive else 'WERE KILLED'}", rows)
     print(f"objective of the workers / local: {there.objective_ / here.objective_:.4f}")
