@@ -50,7 +50,7 @@ def main() -> None:
     parser = arguments(__doc__, "dask_memory")
     parser.add_argument("--images", type=int, default=150_000)
     parser.add_argument("--features", type=int, default=2048)
-    parser.add_argument("--chunk", type=int, default=10_000, help="images per chunk of the Dask array")
+    parser.add_argument("--chunk", type=int, default=2500, help="images per chunk of the Dask array")
     parser.add_argument("--tol", type=float, default=1e-2)
     parser.add_argument("--part-size", type=int, default=25_000)
     parser.add_argument("--verbose", type=int, default=0)
@@ -73,6 +73,7 @@ def main() -> None:
         after = client.run(peak)
         rows = [row("2 workers", there, seconds, args.limit, max(before.values()), max(after.values()))]
         is_alive = before.keys() == after.keys()
+        print(f"two workers: {rows[0]}, {'alive' if is_alive else 'KILLED'}", flush=True)
         start = peak()
         here, seconds = fit(np.load(path, mmap_mode="r"), Y, vectors, memory="low", **common)
         rows.append(row("local", here, seconds, np.inf, start, peak()))
