@@ -138,8 +138,9 @@ def spread(
     # Parts depend on the data and the parameter alone, as workers come and go.
     edges = np.linspace(0, n_images, -(-n_images // part_size) + 1).astype(int)
     sizes, dtype = np.diff(edges).tolist(), np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
-    workers = list(client.nthreads())  # parts go to them in turn
-    cut_X = _cut_images(client, X, edges, dtype, workers)
+    # Parts of a local matrix go to the workers in turn; parts of a Dask array stay where Dask puts them.
+    workers = [None] if is_dask(X) else list(client.nthreads())
+    cut_X = _cut_images(client, X, edges, dtype)
     blocks = zip(cut_X, *(_cut(client, array, edges) for array in (T, weights)), strict=True)
     # Tasks may carry a part of X, so that Dask can repeat them.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
@@ -177,24 +178,19 @@ def _cut(client: Any, array: Any, edges: Any) -> list[Any]:
     return [array[start:stop] for start, stop in pairwise(edges)]
 
 
-def _cut_images(client: Any, X: Any, edges: Any, dtype: np.dtype[Any], workers: list[str]) -> list[list[Any]]:
-    """Pieces of each part: its rows, or of a Dask array futures of some thousand rows each, in files.
-
-    They are made where the part will be, since a worker would receive many at once.
-    """
+def _cut_images(client: Any, X: Any, edges: Any, dtype: np.dtype[Any]) -> list[list[Any]]:
+    """Pieces of each part: its rows, or of a Dask array futures of some thousand rows each, in files."""
     if not is_dask(X):
         return [[X[start:stop]] for start, stop in pairwise(edges)]
     from dask.delayed import delayed
 
     firsts = [list(range(start, stop, CHUNK)) for start, stop in pairwise(edges)]
     within = np.array([*(first for own in firsts for first in own), X.shape[0]])
-    blocks = iter(X.rechunk((tuple(np.diff(within).tolist()), -1)).to_delayed().ravel())
+    blocks = X.rechunk((tuple(np.diff(within).tolist()), -1)).to_delayed().ravel()
     store = delayed(store_images, pure=False)
-    tasks = [[store(next(blocks), first, dtype) for first in own] for own in firsts]
-    return [
-        client.compute(own, workers=workers[k % len(workers)], allow_other_workers=True)
-        for k, own in enumerate(tasks)
-    ]
+    tasks = [store(block, first, dtype) for block, first in zip(blocks, within[:-1].tolist(), strict=True)]
+    futures = iter(client.compute(tasks))
+    return [[next(futures) for _ in own] for own in firsts]
 
 
 def _submit(client: Any, home: str | None, function: Callable[..., Any], *arguments: Any) -> Future:
