@@ -77,6 +77,7 @@ class TAEP(ZeroShotTagger):
         in random order.
     engine : {"local", "dask"}, default="local"
         "dask" trains on the workers of the current Dask client; a Dask array or data frame as X always does.
+        Workers keep a dense X in files, so that it may be larger than their memory.
         The certificate holds whatever happens to the workers; within it, the solution may differ between runs.
     part_size : int, default=25000
         With Dask: images per part, a thread's unit of work. More parts run in parallel but need more rounds.

@@ -1,5 +1,6 @@
 """Training on a cluster: the certificate of one machine, whatever the parts and whatever dies."""
 
+import mmap
 import os
 import signal
 from contextlib import suppress
@@ -8,13 +9,17 @@ from pathlib import Path
 import dask.array as da
 import distributed
 import numpy as np
+import psutil
 import pytest
 import scipy.sparse as sp
+from distributed.protocol import deserialize_bytes
+from distributed.protocol.serialize import serialize_bytelist
 from tests.solvers.problems import as_images, assert_feasible, certified_alike, optimum_at, random_problem
 
 from unseen import TAEP, make_tagged_scenes
 from unseen.cluster import fit
 from unseen.cluster.fit import ClusterDual, spread
+from unseen.solvers.dual import LabelKernel
 
 OPTIONS = {"rank": 4, "beta": 10.0, "scaling": "paper", "tol": 2e-3, "part_size": 200}
 I4 = np.eye(4)
@@ -70,6 +75,30 @@ def test_a_round_moves_one_v_per_worker_and_neither_images_nor_duals(processes):
     assert dual.n_rounds > 3
     assert sizes
     assert max(sizes) <= 50 * 5 * 8 + 1000  # d x (r + 1) numbers; a part of X has 2000 x 50
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_DONTNEED"), reason="the system keeps pages as it likes")
+def test_workers_keep_images_and_targets_on_disk(processes):
+    def in_memory(n):
+        X = da.random.default_rng(0).random((n, 1024), chunks=(1000, 512), dtype=np.float32)
+        Y = np.arange(n)[:, None] % 300 == np.arange(300)
+        parts, _ = spread(X, da.from_array(Y, chunks=(1000, -1)), normalize=True, part_size=n // 2, is_mean=False)
+        assert parts.dtype == np.float32
+        dual = ClusterDual(parts, 1e4, np.random.default_rng(0))
+        assert dual.solve(LabelKernel(np.eye(300)[:, :4]), 0.5).n_epochs > 0
+        return sum(processes.run(lambda: psutil.Process().memory_info().rss).values())
+
+    few = in_memory(2 * 4096)
+    assert in_memory(40_000) - few < 80e6  # X has 164 MB, Y 12 MB
+
+
+def test_what_dask_moves_is_a_file_again(data):
+    X, T, weights = data[0].astype(np.float32), np.where(data[1] > 0, 1, -1).astype(np.int8), np.ones(400)
+    part = fit.make_part([X], T, weights, 0, True, False, X.dtype)
+    again = deserialize_bytes(b"".join(serialize_bytelist(part)))
+    assert isinstance(again.rows._source, np.memmap)
+    np.testing.assert_array_equal(again.rows.X, X)
+    np.testing.assert_array_equal(again.T, T)
 
 
 def test_a_fit_that_loses_a_worker_is_as_good(processes, data, local, tmp_path, monkeypatch):

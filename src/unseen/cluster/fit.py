@@ -6,12 +6,15 @@ In a round every part k of the images ascends, from a common V, on the model
 
 which is the row problem with ``beta / sigma`` in place of beta: its V moves by ``sigma dV_k``. With ``sigma`` the
 number of parts the sum of all moves never overshoots. Each step is a Dask task without side effects: when a worker
-is lost, Dask repeats the tasks whose results it held, since the last copy of the duals. See docs/scale.md.
+is lost, Dask repeats the tasks whose results it held, since the last copy of the duals. Workers keep dense images
+and targets in files and read some thousand rows at a time. See docs/scale.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import pairwise
@@ -26,7 +29,7 @@ from sklearn.utils.validation import validate_data
 from unseen.cluster.score import current_client, is_dask, known_rows
 from unseen.solvers import dual as dual_solver
 from unseen.solvers.dual import Ascent, DualProblem, DualSolution, LabelKernel, SparseDuals, TrainingImages
-from unseen.solvers.rows import Floats, Rows, row_scale
+from unseen.solvers.rows import CHUNK, Floats, Rows, advise, row_scale
 from unseen.validation import Annotations, Matrix, as_targets, axis_names, check_annotations, check_targets
 
 Future = Any  # from distributed, an optional dependency
@@ -36,9 +39,64 @@ CHECKPOINT_EVERY = 20
 FAN_IN = 8  # terms that one task adds
 
 
+class Stored:
+    """An array in a nameless file on the disk of this worker, whose pages are read as needed.
+
+    Where Dask sends it, or loads it again, it becomes such a file, which lives no longer than the array.
+    """
+
+    folder: str | None = None  # the worker's, once it is known; temporary otherwise
+
+    def __init__(self, blocks: Iterable[Any], shape: tuple[int, ...], dtype: Any) -> None:
+        from distributed import get_worker
+
+        with suppress(ValueError):  # not in a task
+            Stored.folder = get_worker().local_directory
+        with tempfile.TemporaryFile(dir=Stored.folder) as file:
+            self.array = np.memmap(file, dtype, "w+", shape=shape)
+        start = 0
+        for block in blocks:
+            for first in range(0, len(block), CHUNK):
+                rows = slice(start + first, start + min(first + CHUNK, len(block)))
+                self.array[rows] = block[first : first + CHUNK]
+                advise(self.array, rows, "MADV_DONTNEED")
+            self._release(block)
+            start += len(block)
+
+    @staticmethod
+    def _release(array: Any) -> None:
+        """Take the pages of a memory map out of memory, not out of its file."""
+        if len(array):
+            advise(array, slice(0, len(array)), "MADV_DONTNEED")
+
+    def release(self) -> None:
+        """Take the pages that were read out of memory."""
+        self._release(self.array)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Stored, ((np.asarray(self.array),), self.array.shape, self.array.dtype)
+
+
+class StoredImages(TrainingImages):
+    """Training images, with the features (unless they are sparse) and the targets in files."""
+
+    def __init__(self, X: Any, scale: Any, T: Stored, weights: Any, is_mean: bool) -> None:
+        self._arguments = X, scale, T, weights, is_mean
+        rows = Rows(X.array if isinstance(X, Stored) else X, scale)
+        super().__init__(rows, np.asarray(T.array), weights, is_mean=is_mean)
+        self.release()
+
+    def release(self) -> None:
+        """Take the targets that were read out of memory; `Rows` does so with the features."""
+        self._arguments[2].release()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StoredImages, self._arguments
+
+
 @dataclass(frozen=True)
 class Parts:
-    """Training images on the workers: futures of `TrainingImages`."""
+    """Training images on the workers: futures of `StoredImages`."""
 
     client: Any
     futures: list[Future]
@@ -82,7 +140,8 @@ def spread(
     sizes, dtype = np.diff(edges).tolist(), np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
     # Parts of a local matrix go to the workers in turn; parts of a Dask array stay where Dask puts them.
     workers = [None] if is_dask(X) else list(client.nthreads())
-    blocks = zip(*(_cut(client, array, edges) for array in (X, T, weights)), strict=True)
+    cut_X = _cut_images(client, X, edges, dtype)
+    blocks = zip(cut_X, *(_cut(client, array, edges) for array in (T, weights)), strict=True)
     # Tasks may carry a part of X, so that Dask can repeat them.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
         futures = [
@@ -119,32 +178,58 @@ def _cut(client: Any, array: Any, edges: Any) -> list[Any]:
     return [array[start:stop] for start, stop in pairwise(edges)]
 
 
+def _cut_images(client: Any, X: Any, edges: Any, dtype: np.dtype[Any]) -> list[list[Any]]:
+    """Pieces of each part: its rows, or of a Dask array futures of some thousand rows each, in files."""
+    if not is_dask(X):
+        return [[X[start:stop]] for start, stop in pairwise(edges)]
+    from dask.delayed import delayed
+
+    firsts = [list(range(start, stop, CHUNK)) for start, stop in pairwise(edges)]
+    within = np.array([*(first for own in firsts for first in own), X.shape[0]])
+    blocks = X.rechunk((tuple(np.diff(within).tolist()), -1)).to_delayed().ravel()
+    store = delayed(store_images, pure=False)
+    tasks = [store(block, first, dtype) for block, first in zip(blocks, within[:-1].tolist(), strict=True)]
+    futures = iter(client.compute(tasks))
+    return [[next(futures) for _ in own] for own in firsts]
+
+
 def _submit(client: Any, home: str | None, function: Callable[..., Any], *arguments: Any) -> Future:
     """Submit a task to a given worker, or to another if that one is lost."""
     return client.submit(function, *arguments, pure=False, workers=home, allow_other_workers=home is not None)
 
 
-def make_part(
-    X: Any, T: Any, weights: Any, first: int, normalize: bool, is_mean: bool, dtype: np.dtype[Any]
-) -> TrainingImages:
-    """Validate the images of one part, which starts at row ``first``."""
+def store_images(X: Any, first: int, dtype: np.dtype[Any]) -> Any:
+    """Validate some images, of which the first is row ``first``; dense ones go to a file."""
     try:
         X = check_array(X, accept_sparse="csr", dtype=dtype, order="C", input_name="X", copy=sp.issparse(X))
-        if sp.issparse(X):
-            X.sum_duplicates()
-        rows = Rows(sp.csr_array(X) if sp.issparse(X) else _writeable(X), row_scale(X, normalize))
-        return TrainingImages(rows, _writeable(T), weights, is_mean=is_mean)
     except ValueError as error:
         raise ValueError(f"{error} (In the part that starts at row {first}.)") from None
+    return X if sp.issparse(X) else Stored([X], X.shape, dtype)
 
 
-def _writeable(array: Any) -> Any:
-    """The array, copied if read-only, as after a transfer: kernels would be recompiled for it."""
-    return np.require(array, requirements=["C", "W"])
+def make_part(
+    pieces: list[Any], T: Any, weights: Any, first: int, normalize: bool, is_mean: bool, dtype: np.dtype[Any]
+) -> StoredImages:
+    """The images of one part, which starts at row ``first``."""
+    X: Any
+    if sp.issparse(pieces[0]):
+        X = values = sp.csr_array(sp.vstack(pieces, format="csr", dtype=dtype))
+        X.sum_duplicates()
+    else:
+        arrays = [piece.array if isinstance(piece, Stored) else piece for piece in pieces]
+        X = Stored(arrays, (len(T), arrays[0].shape[1]), dtype)
+        values = X.array
+    try:
+        scale = row_scale(values, normalize)
+    except ValueError as error:
+        raise ValueError(f"{error} (In the part that starts at row {first}.)") from None
+    return StoredImages(X, scale, Stored([T], T.shape, T.dtype), weights, is_mean)
 
 
-def _summary(part: TrainingImages) -> tuple[float, ...]:
-    return float((part.T > 0).sum()), float(part.weights.sum()), part.annotated_weight, part.least_scale
+def _summary(part: StoredImages) -> tuple[float, ...]:
+    n_positive = float((part.T > 0).sum())
+    part.release()
+    return n_positive, float(part.weights.sum()), part.annotated_weight, part.least_scale
 
 
 class ClusterDual(DualProblem):
@@ -247,14 +332,14 @@ class Round(NamedTuple):
     move: tuple[Floats, float, float] | None = None
 
 
-def start_round(part: TrainingImages, psi: sp.csr_array) -> Round:
+def start_round(part: StoredImages, psi: sp.csr_array) -> Round:
     """The feasible part of a Psi, as the outcome of a round."""
     feasible = part.within_caps(psi)
     return Round(feasible, feasible, feasible)
 
 
 def ascend(
-    part: TrainingImages, last: Round, seed: list[int], step: float, V: Floats, kernel: LabelKernel, beta: float,
+    part: StoredImages, last: Round, seed: list[int], step: float, V: Floats, kernel: LabelKernel, beta: float,
     sigma: float, momentum: float, row_tol: float,
 ) -> Round:  # fmt: skip
     """Visit the rows of one part once, from a common V, and add momentum."""
@@ -268,6 +353,7 @@ def ascend(
     if momentum > 0.0:
         after = part.within_caps(sp.csr_array(found + momentum * (found - last_found)))
         change = (part.rows.gather((after - before) @ kernel.A) / beta).astype(V.dtype)
+    part.release()
     linear = float(abs(after).sum() - abs(before).sum()) - beta * _product(V, change)
     return Round(before, after, found, (change, linear, estimate))
 
@@ -290,7 +376,7 @@ def advance(V: Floats, moves: list[Any], beta: float) -> tuple[Floats, tuple[flo
     return np.ascontiguousarray(V + V.dtype.type(step) * change), (step, estimate)
 
 
-def moments(part: TrainingImages, outcome: Round, step: float, kernel: LabelKernel | None = None) -> Any:
+def moments(part: StoredImages, outcome: Round, step: float, kernel: LabelKernel | None = None) -> Any:
     """``<Psi, T>`` of a part, and its share of ``Psi'X``, or of ``A'Psi'X`` with a label kernel."""
     psi, _ = settled(outcome, step)
     return float(abs(psi).sum()), part.rows.gather(psi if kernel is None else psi @ kernel.A).T
@@ -303,9 +389,11 @@ def make_V(shares: list[Any], beta: float, dtype: np.dtype[Any]) -> tuple[Floats
     return np.ascontiguousarray(V, dtype=dtype), (gain, 0.5 * beta * float(np.vdot(V, V)))
 
 
-def part_loss(part: TrainingImages, V: Floats, kernel: LabelKernel, beta: float) -> float:
+def part_loss(part: StoredImages, V: Floats, kernel: LabelKernel, beta: float) -> float:
     """The part's share of the losses at V."""
-    return dual_solver.loss(part.rows, part.row_problems(kernel, beta), V)
+    lost = dual_solver.loss(part.rows, part.row_problems(kernel, beta), V)
+    part.release()
+    return lost
 
 
 def add_all(terms: list[tuple[Any, ...]]) -> tuple[Any, ...]:
