@@ -1,5 +1,6 @@
 """The search finds what held-out labels say, and cannot see unseen ones."""
 
+import warnings
 from threading import get_ident
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from joblib import parallel_config
 from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler
@@ -171,6 +173,18 @@ def test_transformers_of_a_pipeline_are_fitted_on_the_training_images_of_each_fo
     assert [n_images for n_images, _ in fitted_on] == [30, 30]  # each at most once
     _, alone = search(scenes, Pipeline([("eszsl", ESZSL())]), {"eszsl__gamma": [0.1]}).table
     assert alone.fold_scores == search(scenes, grid={"gamma": [0.1]}).table[1].fold_scores
+
+
+def test_only_warnings_of_unfinished_fits_are_silenced(scenes):
+    class Warns(ESZSL):
+        def fit(self, *given):
+            warnings.warn("not converged", ConvergenceWarning, stacklevel=1)
+            warnings.warn("something else", UserWarning, stacklevel=1)
+            return super().fit(*given)
+
+    with pytest.warns(UserWarning, match="something else") as seen:
+        search(scenes, Warns(), {}, n_splits=1)
+    assert [warning.category for warning in seen] == [UserWarning] * 2
 
 
 def test_scoring_by_name_or_by_a_function(scenes):
