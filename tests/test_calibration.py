@@ -292,7 +292,7 @@ def test_entries_are_the_known_ones_and_have_quantities_above_the_floor():
     made.vocabulary_, made.vocabulary_scales_ = calibration.quantised(words, axis=1)
     fold = calibration._Fold(np.array([0, 2, 3, 5]), np.array([1, 4]), np.arange(100), np.arange(100, 900))
     with pytest.warns(UserWarning, match="something else") as seen:
-        found = calibration._held_out(tagger, X, T, fold, made, 10, np.random.default_rng(0))
+        found = calibration._held_out(tagger, X, T, fold, made, 10)
     assert [warning.category for warning in seen] == [UserWarning]
     (trained,) = tagger.trained_on
     assert all(map(np.array_equal, trained, (X[:100], T[:100], fold.kept)))
