@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from unseen import TAEP, calibration, make_tagged_scenes
 from unseen.base import ZeroShotTagger
@@ -136,17 +137,20 @@ def test_a_fit_without_one_kind_of_entries_is_its_smoothed_rate(shown, rate, wit
 
 @pytest.mark.parametrize(("n_entries", "most", "fewest"), [(60, 1000, 1), (600, 300, 3), (12_000, 12_000, 100)])
 def test_a_leaf_has_a_hundredth_of_the_entries_and_at_most_a_hundred(monkeypatch, n_entries, most, fewest):
-    fits = []
+    fits, threads = [], set()
 
     class Recorded(HistGradientBoostingClassifier):
         def fit(self, X, y):
             fits.append((self.min_samples_leaf, len(X)))
+            threads.update(library["num_threads"] for library in threadpool_info())
             return super().fit(X, y)
 
     monkeypatch.setattr(sklearn.ensemble, "HistGradientBoostingClassifier", Recorded)
     monkeypatch.setattr(calibration, "MOST_ENTRIES", most)
     q = np.random.default_rng(0).normal(size=(n_entries, 4)).astype(np.float32)
-    calibration._boost(q, q[:, 0] > 0, np.arange(n_entries) % 10, 5, 0)
+    with threadpool_limits(2):
+        calibration._boost(q, q[:, 0] > 0, np.arange(n_entries) % 10, 5, 0)
+    assert threads == {1}
     assert {leaf for leaf, _ in fits} == {fewest}
     assert sum(n for _, n in fits) == 4 * min(n_entries, most)  # each entry is left out of one of five fits
 

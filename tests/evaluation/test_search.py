@@ -104,12 +104,14 @@ def test_the_default_is_not_scored_twice_and_a_share_of_the_rank_stays_a_share(s
 
 
 def test_a_fold_score_is_that_of_a_fit_on_half_of_the_labels(scenes):
-    X, Y, M, expected = scenes.X_train, scenes.Y_train[:, scenes.seen], scenes.vectors[scenes.seen], []
+    X, M, expected = scenes.X_train, scenes.vectors[scenes.seen], []
+    Y = np.where(np.arange(300)[:, None] % 5 == 0, np.nan, scenes.Y_train[:, scenes.seen])
+    Y[:, ::2] = scenes.Y_train[:, scenes.seen[::2]]  # of each fifth image, half of the labels are known
     for A, B, fitted, scored in class_holdout(Y, n_splits=1, random_state=0):
         model = ESZSL().fit(X[fitted], Y[np.ix_(fitted, A)], M[A], M[B])
         scores = model.decision_function(X[scored], M[B])
         expected.append(metrics.mean_image_average_precision(Y[np.ix_(scored, B)], scores))
-    result = search(scenes, grid={}, n_splits=1)
+    result = search(scenes, Y=Y, grid={}, n_splits=1)
     (row,) = result.table
     assert row.fold_scores == pytest.approx(expected)
     assert result.chosen == result.default == row
@@ -200,6 +202,9 @@ def test_annotations_are_read_as_fit_reads_them(scenes):
     assert search(scenes, Y=sp.csr_array(Y)) == search(scenes, Y=pd.DataFrame(Y, columns=names)) == search(scenes)
     tags = [[names[column] for column in np.flatnonzero(row)] for row in Y]
     assert search(scenes, Y=tags, grid={}) == search(scenes, grid={})
+    backwards = scenes.seen_labels.select(names[::-1])
+    expected = search(scenes, Y=Y[:, ::-1], seen=backwards, grid={})
+    assert search(scenes, Y=tags, seen=backwards, grid={}) == expected
     Y[::7, 0] = np.nan
     assert search(scenes, Y=pd.DataFrame(Y).astype("Int8")) == search(scenes, Y=Y)
 
