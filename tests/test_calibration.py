@@ -118,6 +118,7 @@ def test_the_trees_are_those_of_scikit_learn(monkeypatch):
         )  # fmt: skip
         expected += model.fit(q[rows], shown[rows]).decision_function(q) / 3
     assert [part.dtype for part in trees] == [np.int16, np.float32, np.int8, np.int8, np.float32]
+    np.testing.assert_array_equal(trees.left < 0, trees.right < 0)
     compiled = "unseen.solvers.trees"
     monkeypatch.delitem(sys.modules, compiled, raising=False)
     for few in (600, 599):  # walked, and compiled
@@ -240,9 +241,19 @@ def test_quantities_are_those_of_their_definitions(monkeypatch):
     found = prepared.quantities(X, X @ M.T, rows, labels)
     by_hand = [list(expected(X[i], M[c])) for i, c in zip(rows, labels, strict=True)]
     np.testing.assert_allclose(found, by_hand, rtol=1e-4, atol=1e-6)
+    assert found.dtype == np.float32
     np.testing.assert_array_equal(prepared.is_seen, [True, False, False, False])
     still = calibration.Prepared(tagger, M, 0 * R, words, None).quantities(X, X @ M.T, rows, labels)
     np.testing.assert_allclose(still[:, 1], 1e9 * found[:, 0], rtol=1e-5)  # one score on all reference images
+
+
+def test_cosines_on_the_limits_are_the_same_word_or_a_far_one(monkeypatch):
+    for name, limit in (("SAME", 1.0), ("NEAR", 0.0), ("FAR", 0.0)):
+        monkeypatch.setattr(calibration, name, limit)
+    M = np.eye(1, 2)
+    prepared = calibration.Prepared(Linear(M), M, np.ones((3, 2)), np.eye(2), None)  # cosines 1 and 0
+    assert prepared.is_other.tolist() == prepared.is_far.tolist() == [[False, True]]
+    assert not prepared.is_near.any()
 
 
 def annotated(rng, n_images=60, n_labels=9):
@@ -415,7 +426,7 @@ def test_what_calibrate_learns_and_stores():
     for constant in (Y * (np.arange(9) < 7), np.maximum(Y, np.arange(9) >= 7)):  # two labels
         with pytest.raises(ValueError, match=r"^Y: 7 labels .* at least 8"):
             calibrate(Linear(vectors), X, constant, words)
-    assert calibrate(Linear(vectors), X, Y * (np.arange(9) < 8), words, **options)
+    assert calibrate(Linear(vectors), X, Y * (np.arange(9) < 8), words, **options | {"n_splits": 2})
 
 
 @pytest.mark.parametrize("broken", [{"left_": 0}, {"left_": 1}, {"right_": 0}, {"right_": 3}, {"values_": None}])
