@@ -1,13 +1,19 @@
 """Probabilities: what a calibration promises, on simulated scenes."""
 
+import sys
+import warnings
 from collections import Counter
 
 import numpy as np
 import pytest
-from scipy.special import expit
+import scipy.sparse as sp
+import sklearn.ensemble
+from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from unseen import TAEP, calibration, make_tagged_scenes
 from unseen.base import ZeroShotTagger
@@ -111,19 +117,43 @@ def test_the_trees_are_those_of_scikit_learn(monkeypatch):
             min_samples_leaf=6, early_stopping=False, random_state=k, monotonic_cst=[1, 1, 1, 0, 0],
         )  # fmt: skip
         expected += model.fit(q[rows], shown[rows]).decision_function(q) / 3
+    assert [part.dtype for part in trees] == [np.int16, np.float32, np.int8, np.int8, np.float32]
+    np.testing.assert_array_equal(trees.left < 0, trees.right < 0)
+    compiled = "unseen.solvers.trees"
+    monkeypatch.delitem(sys.modules, compiled, raising=False)
     for few in (600, 599):  # walked, and compiled
         monkeypatch.setattr(calibration, "FEW_ENTRIES", few)
         np.testing.assert_allclose(offset + calibration.sum_of_trees(q, trees), expected, atol=1e-5)
+        assert (compiled in sys.modules) == (few == 599)
+    monkeypatch.setattr(sys.modules[compiled], "sum_of_many", lambda *given: [7.0])
+    assert calibration.sum_of_trees(q[:1], trees) == [7.0]  # compiled code that is loaded is used
 
 
-def test_rarer_labels_have_smaller_odds(stacked, data):
-    X = with_classes(data)
-    rare = calibrated(clone(stacked), data, X[0], prior=0.25)
-    odds = [p / (1.0 - p) for p in (model.predict_proba(X[1], data.labels) for model in (stacked, rare))]
-    expected = np.where(np.isin(np.arange(24), data.unseen), 0.25, 1.0)
-    np.testing.assert_allclose(odds[1] / odds[0], np.broadcast_to(expected, (200, 24)), rtol=1e-6)
-    with pytest.raises(ValueError, match=r"^prior: "):
-        calibrated(clone(stacked), data, X[0], prior=0.0)
+@pytest.mark.parametrize(("shown", "rate", "without"), [((0,), 1 / 80, 0.5 / 81), (range(99), 79 / 80, 80.5 / 81)])
+def test_a_fit_without_one_kind_of_entries_is_its_smoothed_rate(shown, rate, without):
+    q, labels = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32), np.arange(100) // 10
+    _, offset = calibration._boost(q, np.isin(np.arange(100), shown), labels, 10, 0)
+    assert offset == pytest.approx((4 * logit(rate) + logit(without)) / 5)  # one fit leaves out the only entry
+
+
+@pytest.mark.parametrize(("n_entries", "most", "fewest"), [(60, 1000, 1), (600, 300, 3), (12_000, 12_000, 100)])
+def test_a_leaf_has_a_hundredth_of_the_entries_and_at_most_a_hundred(monkeypatch, n_entries, most, fewest):
+    fits, threads = [], set()
+
+    class Recorded(HistGradientBoostingClassifier):
+        def fit(self, X, y):
+            fits.append((self.min_samples_leaf, len(X)))
+            threads.update(library["num_threads"] for library in threadpool_info())
+            return super().fit(X, y)
+
+    monkeypatch.setattr(sklearn.ensemble, "HistGradientBoostingClassifier", Recorded)
+    monkeypatch.setattr(calibration, "MOST_ENTRIES", most)
+    q = np.random.default_rng(0).normal(size=(n_entries, 4)).astype(np.float32)
+    with threadpool_limits(2):
+        calibration._boost(q, q[:, 0] > 0, np.arange(n_entries) % 10, 5, 0)
+    assert threads == {1}
+    assert {leaf for leaf, _ in fits} == {fewest}
+    assert sum(n for _, n in fits) == 4 * min(n_entries, most)  # each entry is left out of one of five fits
 
 
 def test_few_labels_are_refused(data):
@@ -162,6 +192,7 @@ class Linear(BaseEstimator):
         return X
 
     def _embed(self, vectors, argument):
+        assert argument in ("labels", "vocabulary")
         return vectors
 
     def _seen_vectors(self):
@@ -210,9 +241,19 @@ def test_quantities_are_those_of_their_definitions(monkeypatch):
     found = prepared.quantities(X, X @ M.T, rows, labels)
     by_hand = [list(expected(X[i], M[c])) for i, c in zip(rows, labels, strict=True)]
     np.testing.assert_allclose(found, by_hand, rtol=1e-4, atol=1e-6)
+    assert found.dtype == np.float32
     np.testing.assert_array_equal(prepared.is_seen, [True, False, False, False])
     still = calibration.Prepared(tagger, M, 0 * R, words, None).quantities(X, X @ M.T, rows, labels)
     np.testing.assert_allclose(still[:, 1], 1e9 * found[:, 0], rtol=1e-5)  # one score on all reference images
+
+
+def test_cosines_on_the_limits_are_the_same_word_or_a_far_one(monkeypatch):
+    for name, limit in (("SAME", 1.0), ("NEAR", 0.0), ("FAR", 0.0)):
+        monkeypatch.setattr(calibration, name, limit)
+    M = np.eye(1, 2)
+    prepared = calibration.Prepared(Linear(M), M, np.ones((3, 2)), np.eye(2), None)  # cosines 1 and 0
+    assert prepared.is_other.tolist() == prepared.is_far.tolist() == [[False, True]]
+    assert not prepared.is_near.any()
 
 
 def annotated(rng, n_images=60, n_labels=9):
@@ -253,12 +294,21 @@ def test_folds_of_many_images_are_thinned_and_useless_ones_left_out(monkeypatch)
     assert len(list(calibration._folds(two, np.ones(4, bool), 2, 5, np.random.default_rng(0)))) > 0
 
 
+class Warns(Linear):
+    def _trained_on(self, X, T, labels):
+        warnings.warn("not converged", ConvergenceWarning, stacklevel=1)
+        warnings.warn("something else", UserWarning, stacklevel=1)
+        return super()._trained_on(X, T, labels)
+
+
 def test_entries_are_the_known_ones_and_have_quantities_above_the_floor():
     rng, vectors, words = np.random.default_rng(0), plane(*range(0, 360, 40)), plane(10, 80, 200)
-    X, T, tagger, made = rng.normal(size=(900, 2)), annotated(rng, 900), Linear(vectors), calibration.Calibration()
+    X, T, tagger, made = rng.normal(size=(900, 2)), annotated(rng, 900), Warns(vectors), calibration.Calibration()
     made.vocabulary_, made.vocabulary_scales_ = calibration.quantised(words, axis=1)
     fold = calibration._Fold(np.array([0, 2, 3, 5]), np.array([1, 4]), np.arange(100), np.arange(100, 900))
-    found = calibration._held_out(tagger, X, T, fold, made, 10, np.random.default_rng(0))
+    with pytest.warns(UserWarning, match="something else") as seen:
+        found = calibration._held_out(tagger, X, T, fold, made, 10)
+    assert [warning.category for warning in seen] == [UserWarning]
     (trained,) = tagger.trained_on
     assert all(map(np.array_equal, trained, (X[:100], T[:100], fold.kept)))
     reference = X[np.linspace(0, 99, 10).round().astype(int)]
@@ -303,11 +353,44 @@ def test_a_group_is_learned_below_its_mean_floor_and_above_the_floor_of_each_par
         np.testing.assert_array_equal(found, expected)
 
 
+SMALL = {"n_splits": 3, "n_repeats": 2, "n_reference": 20, "n_trees": 10}
+
+
+def on_a_plane(n_images=200):
+    """Images, annotations, vectors of nine labels, and words, in two dimensions."""
+    rng, vectors = np.random.default_rng(0), plane(*range(0, 360, 40))
+    X = rng.normal(size=(n_images, 2))
+    Y = (X @ vectors.T + 0.5 * rng.normal(size=(n_images, 9)) > 0.5).astype(float)
+    return X, Y, vectors, plane(10, 80, 200, 290)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_reference_images_are_dense_doubles(make):
+    X = np.eye(3, 2, dtype=np.float32)
+    found = calibration._dense(make(X))
+    np.testing.assert_array_equal(found, X)
+    assert (type(found), found.dtype) == (np.ndarray, np.float64)
+
+
+def test_rarer_labels_have_smaller_odds():
+    X, Y, vectors, words = on_a_plane()
+    tagger, M, odds = Linear(vectors), np.vstack([vectors[:2], plane(13)]), []
+    for prior in (1.0, 0.25):
+        p = calibrate(tagger, X, Y, words, prior=prior, **SMALL).calibration_.prepare(tagger, M)(X)[1]
+        odds.append(p / (1.0 - p))
+    np.testing.assert_allclose(odds[1] / odds[0], np.broadcast_to([1.0, 1.0, 0.25], (200, 3)), rtol=1e-6)
+    with pytest.raises(ValueError, match=r"^prior: "):
+        calibrate(tagger, X, Y, words, prior=0.0)
+
+
+def test_the_defaults_are_three_repeats_of_five_folds():
+    calls, (X, Y, vectors, words) = [], on_a_plane(300)
+    made = calibrate(Linear(vectors), X, Y, words, progress=lambda *n: calls.append(n)).calibration_
+    assert (calls[-1], len(made.reference_), made.left_.shape) == ((15, 15), 256, (2, 200, 15))
+
+
 def test_what_calibrate_learns_and_stores():
-    rng, calls, vectors = np.random.default_rng(0), [], plane(*range(0, 360, 40))
-    X, words = rng.normal(size=(200, 2)), plane(10, 80, 200, 290)
-    Y = (X @ vectors.T + 0.5 * rng.normal(size=(200, 9)) > 0.5).astype(float)
-    options = {"n_splits": 3, "n_repeats": 2, "n_reference": 20, "n_trees": 10}
+    calls, options, (X, Y, vectors, words) = [], SMALL, on_a_plane()
     tagger = calibrate(Linear(vectors), X, Y, words, progress=lambda *n: calls.append(n), **options)
     assert calls == [(i, 6) for i in range(1, 7)]
     made = tagger.calibration_
@@ -324,7 +407,7 @@ def test_what_calibrate_learns_and_stores():
     np.testing.assert_allclose(prepared.reference, np.sort(reference @ M.T, axis=0), rtol=1e-5)
     scores, p = prepared(X)
     np.testing.assert_allclose(scores, X @ M.T)
-    for i, c in np.ndindex(p.shape):
+    for i, c in np.ndindex(40, 3):
         u, v = made.below_[group[c]]
         log_odds = u * scores[i, c] + v
         if scores[i, c] >= made.floors_[group[c]]:
@@ -333,15 +416,17 @@ def test_what_calibrate_learns_and_stores():
             log_odds = made.offsets_[group[c]] + calibration.sum_of_trees(q, trees)[0]
         assert p[i, c] == pytest.approx(expit(log_odds))
 
-    again = calibrate(Linear(vectors), X, Y, words, **options).calibration_
+    again = calibrate(Linear(vectors), X, Y, words, prior=1.0, random_state=0, **options).calibration_
     other = calibrate(Linear(vectors), X, Y, words, random_state=1, **options).calibration_
     assert np.array_equal(again.values_, made.values_)
+    assert np.array_equal(again.offsets_, made.offsets_)
     assert not np.array_equal(other.values_, made.values_)
     with pytest.raises(ValueError, match=r"^n_repeats: "):
         calibrate(Linear(vectors), X, Y, words, n_repeats=0)
-    with pytest.raises(ValueError, match=r"^Y: 7 labels .* at least 8"):
-        calibrate(Linear(vectors), X, Y * (np.arange(9) < 7), words)
-    assert calibrate(Linear(vectors), X, Y * (np.arange(9) < 8), words, **options)
+    for constant in (Y * (np.arange(9) < 7), np.maximum(Y, np.arange(9) >= 7)):  # two labels
+        with pytest.raises(ValueError, match=r"^Y: 7 labels .* at least 8"):
+            calibrate(Linear(vectors), X, constant, words)
+    assert calibrate(Linear(vectors), X, Y * (np.arange(9) < 8), words, **options | {"n_splits": 2})
 
 
 @pytest.mark.parametrize("broken", [{"left_": 0}, {"left_": 1}, {"right_": 0}, {"right_": 3}, {"values_": None}])

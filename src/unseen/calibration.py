@@ -214,7 +214,7 @@ def calibrate(
     entries: list[list[_Entries]] = [[], []]
     folds = list(_folds(T, useful, n_splits, n_repeats, rng))
     for done, fold in enumerate(folds):
-        for group, found in enumerate(_held_out(tagger, X, T, fold, calibration, n_reference, rng)):
+        for group, found in enumerate(_held_out(tagger, X, T, fold, calibration, n_reference)):
             entries[group].append(found)
         if progress is not None:
             progress(done + 1, len(folds))
@@ -263,7 +263,7 @@ def _folds(T: Any, useful: Any, n_splits: int, n_repeats: int, rng: Any) -> Iter
 
 
 def _held_out(
-    tagger: ZeroShotTagger, X: Any, T: Any, fold: _Fold, calibration: Calibration, n_reference: int, rng: Any
+    tagger: ZeroShotTagger, X: Any, T: Any, fold: _Fold, calibration: Calibration, n_reference: int
 ) -> list[_Entries]:
     """Entries of the held out labels, and of the others, on images that a clone was not fitted on."""
     vectors = tagger.label_vectors_

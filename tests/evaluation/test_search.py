@@ -1,5 +1,6 @@
 """The search finds what held-out labels say, and cannot see unseen ones."""
 
+import warnings
 from threading import get_ident
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from joblib import parallel_config
 from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler
@@ -102,12 +104,14 @@ def test_the_default_is_not_scored_twice_and_a_share_of_the_rank_stays_a_share(s
 
 
 def test_a_fold_score_is_that_of_a_fit_on_half_of_the_labels(scenes):
-    X, Y, M, expected = scenes.X_train, scenes.Y_train[:, scenes.seen], scenes.vectors[scenes.seen], []
+    X, M, expected = scenes.X_train, scenes.vectors[scenes.seen], []
+    Y = np.where(np.arange(300)[:, None] % 5 == 0, np.nan, scenes.Y_train[:, scenes.seen])
+    Y[:, ::2] = scenes.Y_train[:, scenes.seen[::2]]  # of each fifth image, half of the labels are known
     for A, B, fitted, scored in class_holdout(Y, n_splits=1, random_state=0):
         model = ESZSL().fit(X[fitted], Y[np.ix_(fitted, A)], M[A], M[B])
         scores = model.decision_function(X[scored], M[B])
         expected.append(metrics.mean_image_average_precision(Y[np.ix_(scored, B)], scores))
-    result = search(scenes, grid={}, n_splits=1)
+    result = search(scenes, Y=Y, grid={}, n_splits=1)
     (row,) = result.table
     assert row.fold_scores == pytest.approx(expected)
     assert result.chosen == result.default == row
@@ -173,6 +177,18 @@ def test_transformers_of_a_pipeline_are_fitted_on_the_training_images_of_each_fo
     assert alone.fold_scores == search(scenes, grid={"gamma": [0.1]}).table[1].fold_scores
 
 
+def test_only_warnings_of_unfinished_fits_are_silenced(scenes):
+    class Warns(ESZSL):
+        def fit(self, *given):
+            warnings.warn("not converged", ConvergenceWarning, stacklevel=1)
+            warnings.warn("something else", UserWarning, stacklevel=1)
+            return super().fit(*given)
+
+    with pytest.warns(UserWarning, match="something else") as seen:
+        search(scenes, Warns(), {}, n_splits=1)
+    assert [warning.category for warning in seen] == [UserWarning] * 2
+
+
 def test_scoring_by_name_or_by_a_function(scenes):
     assert (
         search(scenes, scoring="map") == search(scenes, scoring=metrics.mean_average_precision) != search(scenes)
@@ -186,6 +202,9 @@ def test_annotations_are_read_as_fit_reads_them(scenes):
     assert search(scenes, Y=sp.csr_array(Y)) == search(scenes, Y=pd.DataFrame(Y, columns=names)) == search(scenes)
     tags = [[names[column] for column in np.flatnonzero(row)] for row in Y]
     assert search(scenes, Y=tags, grid={}) == search(scenes, grid={})
+    backwards = scenes.seen_labels.select(names[::-1])
+    expected = search(scenes, Y=Y[:, ::-1], seen=backwards, grid={})
+    assert search(scenes, Y=tags, seen=backwards, grid={}) == expected
     Y[::7, 0] = np.nan
     assert search(scenes, Y=pd.DataFrame(Y).astype("Int8")) == search(scenes, Y=Y)
 
