@@ -74,7 +74,9 @@ class Stored:
         self._release(self.array)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Stored, ((np.asarray(self.array),), self.array.shape, self.array.dtype)
+        values = np.array(self.array)  # the pages of the map would stay in memory
+        self.release()
+        return Stored, ((values,), values.shape, values.dtype)
 
 
 class StoredImages(TrainingImages):
@@ -87,8 +89,10 @@ class StoredImages(TrainingImages):
         self.release()
 
     def release(self) -> None:
-        """Take the targets that were read out of memory; `Rows` does so with the features."""
-        self._arguments[2].release()
+        """Take the features and targets that were read out of memory."""
+        for stored in (self._arguments[0], self._arguments[2]):
+            if isinstance(stored, Stored):
+                stored.release()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StoredImages, self._arguments
@@ -379,7 +383,9 @@ def advance(V: Floats, moves: list[Any], beta: float) -> tuple[Floats, tuple[flo
 def moments(part: StoredImages, outcome: Round, step: float, kernel: LabelKernel | None = None) -> Any:
     """``<Psi, T>`` of a part, and its share of ``Psi'X``, or of ``A'Psi'X`` with a label kernel."""
     psi, _ = settled(outcome, step)
-    return float(abs(psi).sum()), part.rows.gather(psi if kernel is None else psi @ kernel.A).T
+    share = part.rows.gather(psi if kernel is None else psi @ kernel.A).T
+    part.release()
+    return float(abs(psi).sum()), share
 
 
 def make_V(shares: list[Any], beta: float, dtype: np.dtype[Any]) -> tuple[Floats, tuple[float, float]]:  # noqa: N802
