@@ -329,13 +329,15 @@ def test_entries_are_the_known_ones_and_have_quantities_above_the_floor():
 def test_low_scores_get_the_log_odds_of_a_logistic_regression_that_does_not_fall():
     rng = np.random.default_rng(0)
     scores = rng.normal(size=300)
-    shown = rng.random(300) < expit(2 * scores - 1)
-    model = LogisticRegression().fit(scores[:, None], shown)
-    u, v = calibration._log_odds(scores, shown, 0.5)
-    assert (u, v) == pytest.approx((model.coef_.item(), model.intercept_.item()))
+    for shown in (rng.random(300) < expit(2 * scores - 1), scores == scores.max(), scores > scores.min()):
+        model = LogisticRegression().fit(scores[:, None], shown)
+        u, v = calibration._log_odds(scores, shown, 0.5)
+        assert (u, v) == pytest.approx((model.coef_.item(), model.intercept_.item()))
     for part in (np.zeros(3, bool), np.ones(3, bool), np.array([True, False, False])):  # the last one falls
         u, v = calibration._log_odds(np.array([1.0, 2.0, 3.0]), part, 0.25)
         assert (u, expit(v)) == (0, pytest.approx((part.sum() + 0.25) / 4))
+    u, v = calibration._log_odds(np.zeros(3), np.array([True, False, False]), 0.25)  # neither rises nor falls
+    assert (u, expit(v)) == (0, pytest.approx(1.25 / 4))
 
 
 def test_a_group_is_learned_below_its_mean_floor_and_above_the_floor_of_each_part(monkeypatch):
