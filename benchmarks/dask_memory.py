@@ -51,10 +51,10 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=150_000)
     parser.add_argument("--features", type=int, default=2048)
     parser.add_argument("--chunk", type=int, default=2500, help="images per chunk of the Dask array")
-    parser.add_argument("--tol", type=float, default=1e-2)
-    parser.add_argument("--part-size", type=int, default=25_000)
+    parser.add_argument("--tol", type=float, default=0.05)
+    parser.add_argument("--part-size", type=int, default=12_500)
     parser.add_argument("--verbose", type=int, default=0)
-    parser.add_argument("--limit", type=float, default=700.0, help="MB per worker")
+    parser.add_argument("--limit", type=float, default=1000.0, help="MB per worker")
     args = parser.parse_args()
     n, d = args.images, args.features
     common = {"tol": args.tol, "verbose": args.verbose}
