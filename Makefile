@@ -12,8 +12,8 @@ test: $(VENV)/.test ## install and run the tests
 	$(BIN)/python -m pytest -n auto
 
 oldest: $(OLDEST)/.test ## part of the tests, with the oldest versions that pyproject.toml allows
-	NUMBA_CACHE_DIR=$(OLDEST)/numba $(OLDEST)/bin/python -m pytest -n auto tests/contract/test_contract.py tests/contract/test_bad_input.py \
-		tests/solvers tests/photos tests/cli/test_photos.py tests/cli/test_data.py
+	NUMBA_CACHE_DIR=$(OLDEST)/numba $(OLDEST)/bin/python -m pytest -n auto tests/contract/test_contract.py \
+		tests/solvers tests/images tests/cli/test_photos.py tests/cli/test_data.py
 
 lint: $(VENV)/.lint ## style and types
 	$(BIN)/ruff check .
