@@ -41,7 +41,7 @@ def local(X, T, K, tol: float):
 
 
 def on_cluster(client, X, T, K, tol: float):
-    parts, _ = spread(X, (T > 0).astype(np.int8), normalize=True, part_size=-(-len(X) // 2))
+    parts, _ = spread(X, (T > 0).astype(np.int8), normalize=True, part_size=-(-len(X) // 2), is_mean=False)
     ClusterDual(parts, BETA, np.random.default_rng(0)).solve(K, 0.5)  # compiles on the workers
     client.run(forget)
     dual = ClusterDual(parts, BETA, np.random.default_rng(0))

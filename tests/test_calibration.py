@@ -164,6 +164,9 @@ def test_few_labels_are_refused(data):
         calibrate(model, data.X_train, Y, data.labels, **FEW)
     with pytest.raises(ValueError, match=r"^n_splits: "):
         calibrate(model, data.X_train, Y, data.labels, n_splits=1)
+    for name, value in (("n_repeats", 0), ("n_reference", 0), ("n_trees", 4)):
+        with pytest.raises(ValueError, match=f"^{name}: "):
+            calibrate(model, data.X_train, Y, data.labels, **{name: value})
 
 
 def test_combinations_pass_on_the_clues_of_both(data):

@@ -184,7 +184,7 @@ def calibrate(
     n_reference : int, default=256
         Reference images, drawn from X and stored with the model.
     n_trees : int, default=200
-        Trees for either kind of label.
+        Trees for either kind of label, at least 5.
     prior : float, default=1.0
         Odds that an image shows a label without annotations, relative to those of the labels in Y. Below 1 if the
         words that will be asked for are rarer than the annotated ones, as most words are.
@@ -198,6 +198,8 @@ def calibrate(
     """
     check_is_fitted(tagger)
     n_splits, n_repeats = check_count(n_splits, "n_splits", low=2), check_count(n_repeats, "n_repeats")
+    check_count(n_reference, "n_reference")
+    check_count(n_trees, "n_trees", low=N_FITS)
     shift = np.log(check_number(prior, "prior", strict=True))
     rng = np.random.default_rng(random_state)
     X = tagger._check_images(X)
