@@ -42,11 +42,11 @@ def local(X, T, K, tol: float):
 
 def on_cluster(client, X, T, K, tol: float):
     parts, _ = spread(X, (T > 0).astype(np.int8), normalize=True, part_size=-(-len(X) // 2), is_mean=False)
-    ClusterDual(parts, BETA, np.random.default_rng(0)).solve(K, 0.5)  # compiles on the workers
+    ClusterDual(parts, BETA, np.random.default_rng(0)).solve(LabelKernel(kernel_factor(K)), 0.5)  # compiles
     client.run(forget)
     dual = ClusterDual(parts, BETA, np.random.default_rng(0))
     start = time.perf_counter()
-    solution = dual.solve(K, tol)
+    solution = dual.solve(LabelKernel(kernel_factor(K)), tol)
     seconds = time.perf_counter() - start
     return solution, seconds, max(client.run(received).values())
 
