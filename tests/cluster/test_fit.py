@@ -17,7 +17,7 @@ from distributed.protocol.serialize import serialize_bytelist
 from tests.solvers.problems import as_images, assert_feasible, certified_alike, optimum_at, random_problem
 
 from unseen import TAEP, make_tagged_scenes
-from unseen.cluster import fit
+from unseen.cluster import fit, score
 from unseen.cluster.fit import ClusterDual, spread
 from unseen.solvers.dual import LabelKernel
 
@@ -40,10 +40,9 @@ def local(data):
 
 
 def dual_on(images, beta, part_size):
-    Y, weights = np.where(images.T == 0, np.nan, images.T > 0), da.from_array(images.weights, chunks=7)
-    parts, _ = spread(
-        images.rows.X, Y, normalize=False, part_size=part_size, is_mean=images.is_mean, weights=weights
-    )
+    Y = np.where(images.T == 0, np.nan, images.T > 0)
+    options = {"part_size": part_size, "is_mean": images.is_mean, "weights": images.weights}
+    parts, _ = spread(images.rows.X, Y, normalize=False, **options)
     return ClusterDual(parts, beta, np.random.default_rng(0))
 
 
@@ -80,7 +79,7 @@ def test_a_round_moves_one_v_per_worker_and_neither_images_nor_duals(processes):
 @pytest.mark.skipif(not hasattr(mmap, "MADV_DONTNEED"), reason="the system keeps pages as it likes")
 def test_workers_keep_images_and_targets_on_disk(processes):
     def in_memory(n):
-        X = da.random.default_rng(0).random((n, 1024), chunks=(1000, 512), dtype=np.float32)
+        X = da.random.default_rng(0).random((n, 1024), chunks=(1000, -1), dtype=np.float32)
         Y = np.arange(n)[:, None] % 300 == np.arange(300)
         parts, _ = spread(X, da.from_array(Y, chunks=(1000, -1)), normalize=True, part_size=n // 2, is_mean=False)
         assert parts.dtype == np.float32
@@ -94,24 +93,29 @@ def test_workers_keep_images_and_targets_on_disk(processes):
 
 def test_what_dask_moves_is_a_file_again(data):
     X, T, weights = data[0].astype(np.float32), np.where(data[1] > 0, 1, -1).astype(np.int8), np.ones(400)
-    part = fit.make_part([X], T, weights, 0, True, False, X.dtype)
+    pieces = [fit.store_images(X, 0, X.dtype)], [fit.store_targets(T, 0)]
+    part = fit.make_part(*pieces, weights, 0, True, False, X.dtype)
     again = deserialize_bytes(b"".join(serialize_bytelist(part)))
     assert isinstance(again.rows._source, np.memmap)
     np.testing.assert_array_equal(again.rows.X, X)
     np.testing.assert_array_equal(again.T, T)
 
 
-def test_a_fit_that_loses_a_worker_is_as_good(processes, data, local, tmp_path, monkeypatch):
+@pytest.mark.parametrize("loses_all", [False, True])
+def test_a_fit_that_loses_workers_is_as_good(processes, data, local, tmp_path, monkeypatch, loses_all):
     original, killed = fit.ascend, str(tmp_path / "killed")
+    others = [*processes.run(os.getpid).values()] if loses_all else []
 
     def dying_once(part, last, seed, *rest):
         with suppress(FileExistsError):
             if seed[1] == 5:  # the round
                 Path(killed).touch(exist_ok=False)
-                os.kill(os.getpid(), signal.SIGKILL)
+                for pid in sorted([*others, os.getpid()], key=os.getpid().__eq__):  # this one last
+                    os.kill(pid, signal.SIGKILL)
         return original(part, last, seed, *rest)
 
     monkeypatch.setattr(fit, "ascend", dying_once)
+    monkeypatch.setattr(score, "LOOK", 0.2)
     survived = TAEP(**OPTIONS, engine="dask").fit(*data)
     assert Path(killed).exists()
     certified_alike(survived, local)

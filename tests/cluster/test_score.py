@@ -1,5 +1,6 @@
 """Scores of Dask collections, what counts as one, and the messages without a cluster."""
 
+import os
 import sys
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from unseen import TAEP, make_tagged_scenes
 from unseen.baselines import ESZSL
+from unseen.cluster import score
 from unseen.cluster.score import is_dask
 
 
@@ -42,6 +44,17 @@ def test_scores_are_mapped_over_the_partitions(model):
         model.decision_function(lazy, ["no such label"])
     with pytest.raises(ValueError, match=r"^X: "):
         model.predict(lazy[:, 0])
+
+
+def test_a_cluster_that_does_nothing_or_dies_is_an_error_that_says_so(processes, monkeypatch):
+    monkeypatch.setattr(score, "LOOK", 0.1)
+    monkeypatch.setattr(score, "PATIENCE", 0.5)
+    for_none = processes.submit(abs, -1, workers="127.0.0.1:9")
+    with pytest.raises(RuntimeError, match=r"^engine: no worker .*2 workers, 0 paused"):
+        score.gathered(processes, [for_none])
+    processes.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
+    with pytest.raises(RuntimeError, match=r"^engine: 1 worker .* died"):
+        score.gathered(processes, [processes.submit(os._exit, 1)])
 
 
 def test_without_a_cluster_workers_or_dask_the_message_says_what_to_do(monkeypatch):

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from unseen.cluster.score import current_client, share
+from unseen.cluster.score import current_client, gathered, share
 from unseen.images.backbones import DEFAULT, Backbone, open_backbone
 from unseen.images.features import FeatureSet, UnreadableImages, extract_features, open_features
 from unseen.images.reading import Problem, find_images, quiet_pillow
@@ -45,7 +45,7 @@ def extract_on_cluster(
     parts = [paths[start : start + size] for start in range(0, len(paths), size)]
     folders = [Path(output).absolute() / f"{k:05d}" for k in range(len(parts))]
     tasks = client.map(_extract, parts, folders, backbone=backbone, batch=batch, pure=False)
-    unreadable = client.gather(tasks)
+    unreadable = gathered(client, tasks)
     problems = (*found.problems, *chain.from_iterable(unreadable))
     outcomes = zip(folders, parts, unreadable, strict=True)
     made = {folder: open_features(folder) for folder, part, some in outcomes if len(some) < len(part)}
@@ -89,9 +89,9 @@ def describe_on_cluster(
         part = list(files[start : start + part_size])
         running.append(client.submit(_describe_part, part, backbone, shared, pure=False))
         if len(running) >= most:
-            yield from running.popleft().result()
+            yield from gathered(client, [running.popleft()])[0]
     while running:
-        yield from running.popleft().result()
+        yield from gathered(client, [running.popleft()])[0]
 
 
 def _describe_part(files: list[File], backbone: str, known: set[bytes]) -> list[Described]:

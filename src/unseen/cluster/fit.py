@@ -13,30 +13,33 @@ and targets in files and read some thousand rows at a time. See docs/scale.md.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, reduce
-from itertools import pairwise
+from itertools import chain, cycle, islice, pairwise
 from operator import add, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from unseen.cluster.score import current_client, is_dask, known_rows
+from unseen import validation
+from unseen.cluster.score import current_client, gathered, is_dask, known_rows, wait_for
 from unseen.solvers import dual as dual_solver
 from unseen.solvers.dual import Ascent, DualProblem, DualSolution, LabelKernel, SparseDuals, TrainingImages
-from unseen.solvers.rows import CHUNK, Floats, Rows, advise, row_scale
-from unseen.validation import Annotations, Matrix, as_targets, axis_names, check_annotations, check_targets
+from unseen.solvers.rows import Floats, Rows, advise, read_chunks, row_scale
+from unseen.validation import Annotations, Matrix, Targets, as_targets, check_annotations, check_targets
 
 Future = Any  # from distributed, an optional dependency
 
 CHECK_EVERY = 5  # rounds between exact gaps while the running estimate is above the tolerance
 CHECKPOINT_EVERY = 20
 FAN_IN = 8  # terms that one task adds
+BLOCK = 2**23  # bytes that are copied at a time
 
 
 class Stored:
@@ -56,27 +59,48 @@ class Stored:
             self.array = np.memmap(file, dtype, "w+", shape=shape)
         start = 0
         for block in blocks:
-            for first in range(0, len(block), CHUNK):
-                rows = slice(start + first, start + min(first + CHUNK, len(block)))
-                self.array[rows] = block[first : first + CHUNK]
-                advise(self.array, rows, "MADV_DONTNEED")
-            self._release(block)
+            for rows, values in self._chunks(block):
+                own = slice(start + rows.start, start + rows.stop)
+                self.array[own] = values
+                advise(self.array, own, "MADV_DONTNEED")
             start += len(block)
 
-    @staticmethod
-    def _release(array: Any) -> None:
-        """Take the pages of a memory map out of memory, not out of its file."""
-        if len(array):
-            advise(array, slice(0, len(array)), "MADV_DONTNEED")
-
     def release(self) -> None:
-        """Take the pages that were read out of memory."""
-        self._release(self.array)
+        """Take the pages that were read out of memory; they stay in the file."""
+        advise(self.array, slice(0, len(self.array)), "MADV_DONTNEED")
+
+    def copy(self) -> NDArray[Any]:
+        """The array in memory."""
+        values = np.empty(self.array.shape, self.array.dtype)
+        for rows, part in self._chunks(self.array):
+            values[rows] = part
+        return values
+
+    @staticmethod
+    def _chunks(array: Any) -> Iterator[tuple[slice, Any]]:
+        return read_chunks(array, size=max(1, BLOCK * len(array) // max(1, array.nbytes)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        values = np.array(self.array)  # the pages of the map would stay in memory
-        self.release()
+        values = self.copy()  # the pages of the map would stay in memory
         return Stored, ((values,), values.shape, values.dtype)
+
+
+class StoredDuals:
+    """Psi of a part, in a file between the tasks that use it."""
+
+    def __init__(self, psi: sp.csr_array) -> None:
+        arrays = psi.data, psi.indptr, psi.indices  # the largest numbers first, so that all are aligned
+        self._shape, self._kinds = psi.shape, [(array.dtype, array.nbytes) for array in arrays]
+        self._bytes = Stored(
+            [array.view(np.uint8) for array in arrays], (sum(n for _, n in self._kinds),), np.uint8
+        )
+
+    def read(self) -> sp.csr_array:
+        """Psi in memory."""
+        everything, ends = self._bytes.copy(), np.cumsum([n for _, n in self._kinds])
+        parts = zip(np.split(everything, ends[:-1]), self._kinds, strict=True)
+        data, indptr, indices = (part.view(dtype) for part, (dtype, _) in parts)
+        return sp.csr_array((data, indices, indptr), shape=self._shape)
 
 
 class StoredImages(TrainingImages):
@@ -104,7 +128,6 @@ class Parts:
 
     client: Any
     futures: list[Future]
-    homes: list[str | None]  # the worker of each part
     sizes: list[int]  # images of each part
     shape: tuple[int, int]  # images and features
     n_seen: int
@@ -112,6 +135,11 @@ class Parts:
     total_weight: float
     annotated_weight: float
     least_scale: float
+
+    def homes(self) -> list[str | None]:
+        """The worker that has each part at the moment."""
+        holders = self.client.who_has(self.futures)
+        return [min(holders[future.key], default=None) for future in self.futures]
 
 
 def check_dask_images(estimator: Any, X: Any) -> Any:
@@ -142,27 +170,26 @@ def spread(
     # Parts depend on the data and the parameter alone, as workers come and go.
     edges = np.linspace(0, n_images, -(-n_images // part_size) + 1).astype(int)
     sizes, dtype = np.diff(edges).tolist(), np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
-    # Parts of a local matrix go to the workers in turn; parts of a Dask array stay where Dask puts them.
-    workers = [None] if is_dask(X) else list(client.nthreads())
-    cut_X = _cut_images(client, X, edges, dtype)
-    blocks = zip(cut_X, *(_cut(client, array, edges) for array in (T, weights)), strict=True)
+    # Each part goes to the next worker, which reads its images itself.
+    homes, futures = [*islice(cycle(client.nthreads()), len(sizes))], []
+    store = partial(store_images, dtype=dtype)
     # Tasks may carry a part of X, so that Dask can repeat them.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
-        futures = [
-            _submit(client, workers[k % len(workers)], make_part, *block, int(edges[k]), normalize, is_mean, dtype)
-            for k, block in enumerate(blocks)
-        ]
-    n_positive, *sums = np.sum(client.gather(client.map(_summary, futures, pure=False)), axis=0).tolist()
+        for home, (start, stop) in zip(homes, pairwise(edges.tolist()), strict=True):
+            images = _pieces(client, home, store, X, start, stop)
+            targets = _pieces(client, home, store_targets, T, start, stop)
+            own = weights[start:stop], start, normalize, is_mean, dtype
+            futures.append(_submit(client, home, make_part, images, targets, *own))
+    summaries = [_submit(client, home, _summary, part) for home, part in zip(homes, futures, strict=True)]
+    n_positive, *sums = np.sum(gathered(client, summaries), axis=0).tolist()
     if n_positive == 0:
         check_targets(np.zeros((1, 1)), "Y")  # raises: there is nothing to learn
-    holders = client.who_has(futures)
-    homes = [min(holders[future.key], default=None) for future in futures]
-    return Parts(client, futures, homes, sizes, X.shape, annotations.T.shape[1], dtype, *sums), annotations
+    return Parts(client, futures, sizes, X.shape, annotations.T.shape[1], dtype, *sums), annotations
 
 
 def _targets(Y: Any, n_images: int) -> tuple[Any, Annotations]:
     """Targets as a NumPy or Dask array, and annotations without rows."""
-    names = axis_names(Y.columns, "Y") if hasattr(Y, "columns") else None
+    names = validation.axis_names(Y.columns, "Y") if hasattr(Y, "columns") else None
     Y = known_rows(Y, "Y") if is_dask(Y) else Y
     if not is_dask(Y) or Y.ndim != 2:
         # The classes of a vector are known only after reading all of it.
@@ -174,27 +201,16 @@ def _targets(Y: Any, n_images: int) -> tuple[Any, Annotations]:
     return Y.map_blocks(as_targets, need_positive=False, dtype=np.int8), Annotations(no_rows, names, None)
 
 
-def _cut(client: Any, array: Any, edges: Any) -> list[Any]:
-    """Rows between the edges: arrays, or futures of a Dask array's."""
-    if is_dask(array):
-        array = array.rechunk((tuple(np.diff(edges).tolist()), *(-1 for _ in array.shape[1:])))
-        return list(client.compute(array.to_delayed().ravel().tolist()))
-    return [array[start:stop] for start, stop in pairwise(edges)]
+def _pieces(client: Any, home: str, store: Callable[..., Any], array: Any, start: int, stop: int) -> list[Future]:
+    """Some rows of an array, each chunk stored by a task of its own on the worker that needs them.
 
-
-def _cut_images(client: Any, X: Any, edges: Any, dtype: np.dtype[Any]) -> list[list[Any]]:
-    """Pieces of each part: its rows, or of a Dask array futures of some thousand rows each, in files."""
-    if not is_dask(X):
-        return [[X[start:stop]] for start, stop in pairwise(edges)]
-    from dask.delayed import delayed
-
-    firsts = [list(range(start, stop, CHUNK)) for start, stop in pairwise(edges)]
-    within = np.array([*(first for own in firsts for first in own), X.shape[0]])
-    blocks = X.rechunk((tuple(np.diff(within).tolist()), -1)).to_delayed().ravel()
-    store = delayed(store_images, pure=False)
-    tasks = [store(block, first, dtype) for block, first in zip(blocks, within[:-1].tolist(), strict=True)]
-    futures = iter(client.compute(tasks))
-    return [[next(futures) for _ in own] for own in firsts]
+    Dask joins the tasks that read a chunk with the one that stores it, so that no chunk waits in memory; and what
+    a task carries is in memory as long as its result.
+    """
+    if not is_dask(array):
+        return [_submit(client, home, store, array[start:stop], start)]
+    stored = array[start:stop].map_blocks(store, start, dtype=array.dtype, meta=array._meta)
+    return list(client.compute(stored.to_delayed().ravel().tolist(), workers=home, allow_other_workers=True))
 
 
 def _submit(client: Any, home: str | None, function: Callable[..., Any], *arguments: Any) -> Future:
@@ -202,32 +218,44 @@ def _submit(client: Any, home: str | None, function: Callable[..., Any], *argume
     return client.submit(function, *arguments, pure=False, workers=home, allow_other_workers=home is not None)
 
 
-def store_images(X: Any, first: int, dtype: np.dtype[Any]) -> Any:
-    """Validate some images, of which the first is row ``first``; dense ones go to a file."""
+def store_images(X: Any, start: int, dtype: np.dtype[Any], block_info: Any = None) -> Any:
+    """Validate a chunk of the images from row ``start`` on; dense ones go to a file."""
     try:
         X = check_array(X, accept_sparse="csr", dtype=dtype, order="C", input_name="X", copy=sp.issparse(X))
     except ValueError as error:
-        raise ValueError(f"{error} (In the part that starts at row {first}.)") from None
+        first = start + (block_info[0]["array-location"][0][0] if block_info else 0)
+        raise ValueError(f"{error} (In the chunk that starts at row {first}.)") from None
     return X if sp.issparse(X) else Stored([X], X.shape, dtype)
 
 
+def store_targets(T: Targets, start: int) -> Stored:
+    """Put a chunk of the targets into a file."""
+    return Stored([T], T.shape, T.dtype)
+
+
+def joined(pieces: list[Stored]) -> Stored:
+    """The rows of all pieces in one file."""
+    arrays = [piece.array for piece in pieces]
+    return Stored(arrays, (sum(map(len, arrays)), *arrays[0].shape[1:]), arrays[0].dtype)
+
+
 def make_part(
-    pieces: list[Any], T: Any, weights: Any, first: int, normalize: bool, is_mean: bool, dtype: np.dtype[Any]
-) -> StoredImages:
+    pieces: list[Any], targets: list[Stored], weights: Any, first: int, normalize: bool, is_mean: bool,
+    dtype: np.dtype[Any],
+) -> StoredImages:  # fmt: skip
     """The images of one part, which starts at row ``first``."""
     X: Any
     if sp.issparse(pieces[0]):
         X = values = sp.csr_array(sp.vstack(pieces, format="csr", dtype=dtype))
         X.sum_duplicates()
     else:
-        arrays = [piece.array if isinstance(piece, Stored) else piece for piece in pieces]
-        X = Stored(arrays, (len(T), arrays[0].shape[1]), dtype)
+        X = joined(pieces)
         values = X.array
     try:
         scale = row_scale(values, normalize)
     except ValueError as error:
         raise ValueError(f"{error} (In the part that starts at row {first}.)") from None
-    return StoredImages(X, scale, Stored([T], T.shape, T.dtype), weights, is_mean)
+    return StoredImages(X, scale, joined(targets), weights, is_mean)
 
 
 def _summary(part: StoredImages) -> tuple[float, ...]:
@@ -243,6 +271,7 @@ class ClusterDual(DualProblem):
         self.least_scale = parts.least_scale
         self.n_rounds = 0
         self._parts, self._beta, self._seed = parts, beta, int(rng.integers(2**32))
+        self._homes = parts.homes()
         self.replace(sp.csr_array((parts.shape[0], parts.n_seen)))
 
     def solve(self, kernel: LabelKernel, tol: float, max_epochs: int = dual_solver.MAX_EPOCHS) -> DualSolution:  # noqa: D102
@@ -258,8 +287,7 @@ class ClusterDual(DualProblem):
             row_tol = min(row_tol, max(0.1 * estimate / self._parts.total_weight, 1e-12))
             if doubt * estimate <= tol * max(primal, self.least_scale) or n_rounds % CHECK_EVERY == 0:
                 if self.n_rounds - self._last_checkpoint >= CHECKPOINT_EVERY:
-                    psi, found = zip(*self._copies(), strict=True)
-                    self._begin(self._each(Round, psi, psi, found))
+                    self._begin(self._copied_rounds())
                 primal, dual, V = self._primal_and_dual(shared)
                 trace.append((primal, dual))
                 doubt = max((primal - dual) / estimate, 1.0) if estimate > 0.0 else 1.0
@@ -268,25 +296,44 @@ class ClusterDual(DualProblem):
     def moments(self, C: Matrix | None = None) -> tuple[float, Matrix]:  # noqa: D102
         factor = () if C is None else (self._one(LabelKernel, C),)
         shares = self._each(moments, self._parts.futures, self._rounds, common=(self._step, *factor))
-        return self._one(add_all, self._narrowed(shares)).result()  # type: ignore[no-any-return]
+        (total,) = gathered(self._parts.client, [self._one(add_all, self._narrowed(shares))])
+        return total  # type: ignore[no-any-return]
 
     def tocsr(self) -> sp.csr_array:  # noqa: D102
-        return sp.csr_array(sp.vstack([psi for psi, _ in self._copies()], format="csr"))
+        copies = [self._copies(some) for some in self._in_turn()]
+        return sp.csr_array(sp.vstack([psi for psi, _ in chain.from_iterable(copies)], format="csr"))
 
     def snapshot(self) -> Callable[[], None]:  # noqa: D102
         return partial(vars(self).update, _rounds=self._rounds, _step=self._step)
 
     def replace(self, psi: sp.csr_array) -> None:  # noqa: D102
         edges = np.cumsum([0, *self._parts.sizes])
-        self._begin(self._each(start_round, self._parts.futures, [psi[a:b] for a, b in pairwise(edges)]))
+        stored = self._each(StoredDuals, [psi[a:b] for a, b in pairwise(edges)])
+        self._begin(self._each(start_round, self._parts.futures, stored))
 
     def _begin(self, rounds: list[Future]) -> None:
         self._rounds = rounds
         self._step = 1.0  # fraction of the last round's move that was taken
         self._last_checkpoint = self.n_rounds
 
-    def _copies(self) -> list[tuple[sp.csr_array, sp.csr_array]]:
-        return list(self._parts.client.gather(self._each(settled, self._rounds, common=(self._step,))))
+    def _in_turn(self) -> Iterator[slice]:
+        """As many parts at a time as there are workers, which need not have the copies of all at once."""
+        n_parts, most = len(self._homes), len(set(self._homes))
+        return (slice(start, start + most) for start in range(0, n_parts, most))
+
+    def _copies(self, some: slice) -> list[tuple[sp.csr_array, sp.csr_array]]:
+        tasks = self._each(settled, self._rounds[some], common=(self._step,), some=some)
+        return gathered(self._parts.client, tasks)
+
+    def _copied_rounds(self) -> list[Future]:
+        """The last rounds, from copies of their duals: what was before them need not be done again."""
+        rounds, self._homes = list[Future](), self._parts.homes()  # workers may have come and gone
+        for some in self._in_turn():
+            both = zip(*self._copies(some), strict=True)
+            stored = [self._each(StoredDuals, psi, some=some) for psi in both]
+            rounds += self._each(copied_round, *stored, some=some)
+            wait_for(self._parts.client, rounds)
+        return rounds
 
     def _round(self, kernel: Future, V: Future, momentum: float, row_tol: float) -> tuple[Future, float]:
         """Let every part ascend from the common V; return the next V and an estimate of the gap."""
@@ -296,7 +343,7 @@ class ClusterDual(DualProblem):
         self._rounds = self._each(ascend, self._parts.futures, self._rounds, seeds, common=common)
         moves = self._narrowed(self._each(itemgetter(3), self._rounds))
         advanced = self._one(advance, V, moves, self._beta)
-        self._step, estimate = self._one(itemgetter(1), advanced).result()
+        ((self._step, estimate),) = gathered(self._parts.client, [self._one(itemgetter(1), advanced)])
         return self._one(itemgetter(0), advanced), estimate
 
     def _primal_and_dual(self, kernel: Future) -> tuple[float, float, Future]:
@@ -305,15 +352,17 @@ class ClusterDual(DualProblem):
         made = self._one(make_V, self._narrowed(shares), self._beta, self._parts.dtype)
         V = self._one(itemgetter(0), made)
         losses = self._each(part_loss, self._parts.futures, common=(V, kernel, self._beta))
-        (gain, regulariser), lost = self._parts.client.gather((self._one(itemgetter(1), made), losses))
+        (gain, regulariser), *lost = gathered(self._parts.client, [self._one(itemgetter(1), made), *losses])
         return sum(lost) + regulariser, gain - regulariser, V
 
     def _one(self, function: Callable[..., Any], *arguments: Any) -> Future:
         return _submit(self._parts.client, None, function, *arguments)
 
-    def _each(self, function: Callable[..., Any], *by_part: Any, common: tuple[Any, ...] = ()) -> list[Future]:
-        """One task per part, on its worker, with its own arguments and the common ones."""
-        by_home = zip(self._parts.homes, *by_part, strict=True)
+    def _each(
+        self, function: Callable[..., Any], *by_part: Any, common: tuple[Any, ...] = (), some: slice = slice(None)
+    ) -> list[Future]:
+        """One task per part (or some), on its worker, with its own arguments and the common ones."""
+        by_home = zip(self._homes[some], *by_part, strict=True)
         return [_submit(self._parts.client, home, function, *own, *common) for home, *own in by_home]
 
     def _narrowed(self, terms: list[Future]) -> list[Future]:
@@ -330,16 +379,21 @@ class Round(NamedTuple):
     ``<dPsi, T> - beta <V, dV>``, and the sum of the gaps of the rows when they were visited.
     """
 
-    before: sp.csr_array
-    after: sp.csr_array
-    found: sp.csr_array
+    before: StoredDuals
+    after: StoredDuals
+    found: StoredDuals
     move: tuple[Floats, float, float] | None = None
 
 
-def start_round(part: StoredImages, psi: sp.csr_array) -> Round:
+def start_round(part: StoredImages, psi: StoredDuals) -> Round:
     """The feasible part of a Psi, as the outcome of a round."""
-    feasible = part.within_caps(psi)
+    feasible = StoredDuals(part.within_caps(psi.read()))
     return Round(feasible, feasible, feasible)
+
+
+def copied_round(psi: StoredDuals, found: StoredDuals) -> Round:
+    """What `settled` returned, as the outcome of a round."""
+    return Round(psi, psi, found)
 
 
 def ascend(
@@ -359,14 +413,16 @@ def ascend(
         change = (part.rows.gather((after - before) @ kernel.A) / beta).astype(V.dtype)
     part.release()
     linear = float(abs(after).sum() - abs(before).sum()) - beta * _product(V, change)
-    return Round(before, after, found, (change, linear, estimate))
+    kept = last.after if step == 1.0 else StoredDuals(before)
+    return Round(kept, StoredDuals(after), StoredDuals(found), (change, linear, estimate))
 
 
 def settled(outcome: Round, step: float) -> tuple[sp.csr_array, sp.csr_array]:
     """Psi of a part after the step that was taken, and what its last ascent had found."""
+    after, found = outcome.after.read(), outcome.found.read()
     if step == 1.0:
-        return outcome.after, outcome.found
-    return sp.csr_array((1.0 - step) * outcome.before + step * outcome.after), outcome.found
+        return after, found
+    return sp.csr_array((1.0 - step) * outcome.before.read() + step * after), found
 
 
 def advance(V: Floats, moves: list[Any], beta: float) -> tuple[Floats, tuple[float, float]]:

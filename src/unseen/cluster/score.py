@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unseen.validation import counted
+
 if TYPE_CHECKING:
     from unseen.photos.query import Best, Expression
     from unseen.photos.storage import Snapshot
+
+LOOK, PATIENCE = 5.0, 300.0  # seconds between two looks at the workers, and without any work
 
 
 def is_dask(values: Any) -> bool:
@@ -37,6 +42,54 @@ def current_client() -> Any:
         with suppress(KeyError, AttributeError):  # already seceded, or not one of Dask's threads
             secede()
     return client
+
+
+def gathered(client: Any, tasks: list[Any]) -> list[Any]:
+    """Results of tasks, as soon as all are there; see `wait_for`."""
+    from distributed.scheduler import KilledWorker
+
+    wait_for(client, tasks)
+    try:
+        return list(client.gather(tasks))
+    except KilledWorker as error:
+        raise RuntimeError(
+            f"engine: {counted(error.allowed_failures + 1, 'worker')} of the Dask cluster died at the same task. "
+            "If they ran out of memory, give them more, or pass X in smaller chunks."
+        ) from error
+
+
+def wait_for(client: Any, tasks: list[Any]) -> None:
+    """Wait until tasks have ended; raises if for `PATIENCE` seconds no worker can run any."""
+    from distributed import wait
+
+    last_run = time.monotonic()
+    while True:
+        with suppress(TimeoutError):
+            wait(tasks, timeout=LOOK)
+            return
+        n_busy, n_paused, n_workers = client.run_on_scheduler(_look)
+        if n_busy:
+            last_run = time.monotonic()
+        elif time.monotonic() - last_run > PATIENCE:
+            raise RuntimeError(
+                f"engine: no worker of the Dask cluster has run a task for {PATIENCE:g} seconds "
+                f"({n_workers} workers, {n_paused} paused as they use most of their memory). "
+                "Start workers, give them more memory, or pass X in smaller chunks."
+            )
+
+
+def _look(dask_scheduler: Any) -> tuple[int, int, int]:
+    """How many workers have something that they can do, how many are paused, and how many there are.
+
+    Tasks for a lost worker that others may do wait forever in Dask if there was no other at the time: not here.
+    """
+    workers, running = dask_scheduler.workers.values(), dask_scheduler.running
+    stuck = [task.key for task in dask_scheduler.unrunnable if task.loose_restrictions]
+    if workers and stuck:
+        dask_scheduler.set_restrictions(dict.fromkeys(stuck))
+        dask_scheduler.transitions(dict.fromkeys(stuck, "waiting"), "unseen")
+    n_busy = sum(bool(worker.executing or (worker.processing and worker in running)) for worker in workers)
+    return n_busy, len(workers) - len(running), len(workers)
 
 
 def share(client: Any, value: Any) -> Any:
@@ -108,7 +161,7 @@ def best_on_cluster(
                       top, min_p, most, pure=False)
         for start in range(0, len(wanted), part_size)
     ]  # fmt: skip
-    best = _joined(client.gather(tasks))
+    best = _joined(gathered(client, tasks))
     if most is None:
         return best.first(top)
     rows = best.rows[largest(best.scores, most)]

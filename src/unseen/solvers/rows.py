@@ -22,13 +22,14 @@ Result = TypeVar("Result")
 
 SAFE = 1e20  # squared lengths below this, and above its inverse, are exact in both dtypes
 CHUNK = 4096  # rows read at a time: bounds the memory that a memory-mapped X takes
+GATHERED = 1024  # of which a sparse product makes a copy in double precision
 
 
-def read_chunks(X: Any, start: int = 0, stop: int | None = None) -> Iterator[tuple[slice, Any]]:
+def read_chunks(X: Any, start: int = 0, stop: int | None = None, size: int = CHUNK) -> Iterator[tuple[slice, Any]]:
     """Yield consecutive chunks of rows and their positions; pages of a memory map are released after use."""
     stop = X.shape[0] if stop is None else stop
-    for first in range(start, stop, CHUNK):
-        rows = slice(first, min(first + CHUNK, stop))
+    for first in range(start, stop, size):
+        rows = slice(first, min(first + size, stop))
         yield rows, X[rows] if sp.issparse(X) else np.asarray(X[rows])
         advise(X, rows, "MADV_DONTNEED")
 
@@ -135,7 +136,7 @@ class Rows:
 
         def gathered(start: int, stop: int) -> Matrix:
             total = np.zeros((weights.shape[1], self.shape[1]))
-            for rows, part in read_chunks(self._source, start, stop):
+            for rows, part in read_chunks(self._source, start, stop, GATHERED):
                 own: Any = sp.diags_array(self.scale[rows]) @ weights[rows]
                 product = (own if sp.issparse(own) or self.is_sparse else own.astype(self.dtype)).T @ part
                 total += product.toarray() if sp.issparse(product) else product
