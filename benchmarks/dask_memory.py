@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--tol", type=float, default=0.05)
     parser.add_argument("--part-size", type=int, default=12_500)
     parser.add_argument("--verbose", type=int, default=0)
-    parser.add_argument("--limit", type=float, default=1000.0, help="MB per worker")
+    parser.add_argument("--limit", type=float, default=700.0, help="MB per worker")
     args = parser.parse_args()
     n, d = args.images, args.features
     common = {"tol": args.tol, "verbose": args.verbose}

@@ -17,7 +17,17 @@ from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_limits
 
 from benchmarks._timing import arguments, learnable, show, write_json
-from unseen.cluster.fit import ClusterDual, advance, ascend, make_part, spread, start_round
+from unseen.cluster.fit import (
+    ClusterDual,
+    StoredDuals,
+    advance,
+    ascend,
+    make_part,
+    spread,
+    start_round,
+    store_images,
+    store_targets,
+)
 from unseen.solvers.dual import LabelKernel, SparseDuals, TrainingImages, kernel_factor, solve_dual
 from unseen.solvers.rows import Rows, row_scale
 
@@ -55,8 +65,9 @@ def cost(n: int, d: int, n_labels: int, rank: int):
     """Microseconds a row of the third round of one part, and seconds for the factor of a label kernel."""
     X, T, K = learnable(n, d, n_labels, rank)
     kernel = LabelKernel(random_factor(n_labels, rank))
-    part = make_part([X], T, np.ones(n), 0, True, False, X.dtype)
-    last = start_round(part, SparseDuals(*T.shape).tocsr())
+    pieces = [store_images(X, 0, X.dtype)], [store_targets(T, 0)]
+    part = make_part(*pieces, np.ones(n), 0, True, False, X.dtype)
+    last = start_round(part, StoredDuals(SparseDuals(*T.shape).tocsr()))
     V = np.zeros((d, rank + 1), dtype=np.float32)
     kernel.K  # noqa: B018 - made once a worker and iteration
     for k in range(3):

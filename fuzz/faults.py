@@ -249,6 +249,7 @@ class Place:
             "UNSEEN_CACHE": str(self.trial / "unseen"), "UNSEEN_KEY": str(self.trial / "key"),
             "HF_HOME": str(self.trial), "FLICKR_API_KEY": "key", "PYTHONPATH": f"{Path(PACKAGE).parent}:{ROOT}",
             "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore",
+            "NUMBA_THREADING_LAYER": "workqueue",  # forks cannot use GNU OpenMP
         }  # fmt: skip
         os.chdir(self.trial)
 
