@@ -210,7 +210,8 @@ def _pieces(client: Any, home: str, store: Callable[..., Any], array: Any, start
     if not is_dask(array):
         return [_submit(client, home, store, array[start:stop], start)]
     stored = array[start:stop].map_blocks(store, start, dtype=array.dtype, meta=array._meta)
-    return list(client.compute(stored.to_delayed().ravel().tolist(), workers=home, allow_other_workers=True))
+    tasks = [task for task, size in zip(stored.to_delayed().ravel(), stored.chunks[0], strict=True) if size]
+    return list(client.compute(tasks, workers=home, allow_other_workers=True))
 
 
 def _submit(client: Any, home: str | None, function: Callable[..., Any], *arguments: Any) -> Future:
