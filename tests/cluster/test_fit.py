@@ -122,7 +122,8 @@ def test_a_fit_that_loses_workers_is_as_good(processes, data, local, tmp_path, m
 
 
 def unknown_chunks(X, Y):
-    lazy = da.from_array(np.vstack([np.full((90, 32), -np.inf), X]), chunks=(90, 20))  # the first one becomes empty
+    with_empty = np.vstack([np.full((90, 32), -np.inf), X])  # the first chunk becomes empty
+    lazy = da.from_array(with_empty, chunks=(90, 20))
     return lazy[lazy[:, 0] > -np.inf], da.from_array(Y, chunks=(150, 5))
 
 
