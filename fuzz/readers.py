@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import gzip
 import io
 import json
+import random
 import sqlite3
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -97,6 +100,102 @@ def _model() -> bytes:
         return (Path(name) / "m").read_bytes()
 
 
+ANYTHING = [
+    None, True, False, -1, 0, 1, 3, 2**31, 10**18, 10**400, 0.5, -1e-9, 1e30, 1e308, float("nan"), float("inf"),
+    "", "mean", "TAEP", "..", [], ["a"], ["a", "a"], [[]], {}, {"json": 1}, {"tensor": "label_vectors_"},
+    {"csr": [5, 5]},
+]  # fmt: skip
+
+
+@cache
+def _models() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Header and tensors of a small model of every kind."""
+    from safetensors import safe_open
+    from sklearn.base import clone
+    from tests.contract.estimators import ESTIMATORS, WITH_VECTORS
+    from tests.photos.world import calibrated
+
+    from unseen.model_file import read_header
+    from unseen.testing import Trial
+
+    found, estimators = [], [clone(estimator) for estimator in (*ESTIMATORS, *WITH_VECTORS)]
+    for estimator in estimators:
+        estimator.set_params(**{name: 0.1 for name in estimator.get_params(deep=False) if name == "tol"})
+    with tempfile.TemporaryDirectory() as name:
+        for tagger in (*(Trial(estimator).model for estimator in estimators), calibrated().tagger):
+            tagger.save(Path(name) / "m")
+            with safe_open(Path(name) / "m", framework="numpy") as file:
+                tensors = {part: file.get_tensor(part) for part in file.keys()}  # noqa: SIM118
+            found.append((read_header(Path(name) / "m"), tensors))
+    return found
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every entry of nested dicts and lists: its container, and its key there."""
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield value, key
+            yield from _places(value[key])
+
+
+def _change(header: dict[str, Any], tensors: dict[str, Any], rng: random.Random) -> None:
+    """Change one entry of a header, or one tensor."""
+    if tensors and rng.random() < 0.4:
+        name, kind = rng.choice(sorted(tensors)), rng.randrange(6)
+        array = tensors[name]
+        if kind == 0:
+            tensors[name] = array[: rng.randrange(len(array) + 1)] if array.ndim else array.reshape(1)
+        elif kind == 1:
+            tensors[name] = array.T if rng.random() < 0.5 else array.ravel()
+        elif kind == 2:
+            tensors[name] = array.astype(rng.choice(["f2", "f4", "f8", "i1", "u1", "i4", "i8", "?"]))
+        elif kind == 3:
+            tensors[name] = tensors[rng.choice(sorted(tensors))]
+        elif kind == 4:
+            tensors[name] = np.full_like(array, rng.choice([0, 1, -1, 127]))
+        elif array.size:
+            tensors[name] = array.copy()
+            tensors[name].flat[rng.randrange(array.size)] = rng.choice([0, -1, 100, 1e4, 1e99, np.nan])
+        return
+    container, key = rng.choice(list(_places(header)))
+    if rng.random() < 0.2:
+        del container[key]
+    elif rng.random() < 0.3:
+        other, name = rng.choice(list(_places(header)))
+        container[key] = copy.deepcopy(other[name])
+    else:
+        container[key] = copy.deepcopy(rng.choice(ANYTHING))
+
+
+def _read_signed(path: Path) -> Any:
+    """A model that was changed by someone who knows how; what is read must score. The bytes choose the changes."""
+    from safetensors.numpy import save_file
+
+    from unseen import ZeroShotTagger
+    from unseen.model_file import HEADER, _digest
+
+    rng = random.Random(path.read_bytes())
+    header, tensors = copy.deepcopy(rng.choice(_models()))
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        with np.errstate(all="ignore"), contextlib.suppress(OverflowError):
+            _change(header, tensors, rng)
+    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    header["digest"] = _digest(header, tensors)
+    save_file(tensors, path, metadata={HEADER: json.dumps(header)})
+    tagger = ZeroShotTagger.load(path)
+    try:
+        X = np.random.default_rng(0).normal(size=(3, tagger.n_features_in_))
+        with np.errstate(all="ignore"):
+            for scores in (tagger.decision_function(X, "all"), tagger.threshold(X)):
+                assert np.isfinite(scores).all()
+            tagger.tag(X), tagger.predict(X), tagger.similar_labels(tagger.label_names_[0])
+            tagger.explain(X[0], tagger.label_names_[0])
+    except Exception as error:
+        if str(error).startswith("explain: "):  # this method cannot
+            return
+        raise RuntimeError(f"it loads, but fails later: {error!r}") from error
+
+
 @cache
 def readers() -> dict[str, Reader]:
     """All of them, by name."""
@@ -161,6 +260,7 @@ def readers() -> dict[str, Reader]:
         ),
         "vocabulary": Reader(Vocabulary.read, ".txt", [b"animal > cat: kitten, !toy\nboat\n@everyday\n!gun\n"]),
         "model": Reader(ZeroShotTagger.load, ".safetensors", [_model()]),
+        "signed model": Reader(_read_signed, ".safetensors", [bytes(range(256))]),
         "sidecar": Reader(sidecar, ".xmp", [packet]),
         "keywords": Reader(photo_with_keywords, ".jpg", [tiny.getvalue()]),
         "image": Reader(read_image, ".jpg", pictures),

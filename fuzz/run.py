@@ -143,8 +143,8 @@ def main() -> int:
         guided(args.atheris, rest)
         return 0
     names = args.only or list(readers())
-    slow = {"image": 0.5, "keywords": 0.3, "library": 0.15, "model": 0.5, "voc": 0.5}  # fewer of them
-    weights = {name: slow.get(name, 1.0) for name in names}
+    slow = {"image": 0.5, "keywords": 0.3, "library": 0.15, "model": 0.5, "signed model": 0.15, "voc": 0.5}
+    weights = {name: slow.get(name, 1.0) for name in names}  # fewer inputs for slow readers
     pieces, tasks = 2 * args.jobs, []
     for name in names:
         n_inputs = round(args.inputs * weights[name] / sum(weights.values()))

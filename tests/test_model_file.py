@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from unseen import TAEP, ZeroShotTagger, make_tagged_scenes
 from unseen.baselines import ESZSL
-from unseen.ensembles import Combination
+from unseen.ensembles import BackboneKnowledge, Combination
 from unseen.model_file import HEADER, _digest, is_own, load, read_notes, save
 
 
@@ -156,7 +156,10 @@ class TestLoading:
         lies += [{"state": state | {"n_features_in_": {"json": n}}} for n in (3, 10**9, "12")]
         lies += [{"params": params | {"center": value}} for value in ("yes", 1, None)]
         lies += [{"state": {name: value for name, value in state.items() if name != missing}} for missing in state
-                 if missing in ("label_names_", "label_vectors_", "n_features_in_", "n_seen_")]  # fmt: skip
+                 if missing in ("classes_", "label_names_", "label_vectors_", "n_features_in_", "n_seen_",
+                                "single_label_", "threshold_weights_")]  # fmt: skip
+        lies += [{"state": state | {"single_label_": {"json": value}}} for value in (0.5, "horse", True)]
+        lies += [{"state": state | {"classes_": {"tensor": name}}} for name in ("label_vectors_", "moments_")]
         names = state["label_names_"]["tuple"]
         lies += [
             {"state": state | {"label_names_": {"tuple": given}}} for given in (names[:-1], names[:1] * 9, [3])
@@ -166,6 +169,17 @@ class TestLoading:
             rewrite(file, **changed)
             with pytest.raises(ValueError, match=r"^path: "):
                 ZeroShotTagger.load(file)
+
+    def test_a_model_inside_another_is_checked_as_well(self, data, file):
+        evidence = BackboneKnowledge(np.random.default_rng(0).normal(size=(8, data.vectors.shape[1])))
+        model = Combination(ESZSL(), evidence, 4)
+        model.fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels).save(file)
+        ZeroShotTagger.load(file)
+        state = header_of(file)["state"]
+        state["second_"]["model"]["state"]["cooccurrence_"] = {"json": 3.0}  # NaN for some images
+        rewrite(file, state=state)
+        with pytest.raises(ValueError, match=r"^path: .*cooccurrence_"):
+            ZeroShotTagger.load(file)
 
     @pytest.mark.parametrize("number", [np.nan, np.inf, 1e300])
     def test_numbers_that_are_not_finite_are_refused(self, file, number):

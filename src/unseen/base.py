@@ -289,13 +289,24 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
             raise ValueError(f"n_features_in_ is {self.n_features_in_}")
         if check_count(n_seen, "n_seen_", low=0) > len(names) or len(vectors) != len(names):
             raise ValueError(f"n_seen_ is {n_seen}, with {len(names)} names and {len(vectors)} vectors")
-        if hasattr(self, "calibration_"):
-            self.calibration_._check_restored()
-        image = np.linspace(0.1, 1.0, self.n_features_in_)[None]
+        found, is_one = np.shape(self.classes_), self.single_label_
+        if not isinstance(is_one, bool) or (found != (n_seen,) and (found, n_seen, is_one) != ((2,), 1, True)):
+            raise ValueError(f"classes_ has the shape {found}, for {n_seen} labels")
+        images = np.linspace(0.1, 1.0, 3 * self.n_features_in_).reshape(3, -1)
         with np.errstate(all="ignore"):
-            _, scores = self._named_scores(image, "all")
-            p = self.predict_proba(image, "all") if self._gives_probabilities() else np.array(0.5)
-        if not np.isfinite(scores).all() or not ((p >= 0.0) & (p <= 1.0)).all():
+            scores = self.decision_function(images, names)
+            thresholds, space = self.threshold(images), self._label_space(self._seen_vectors())
+            p = self.predict_proba(images, names) if self._gives_probabilities() else np.full(scores.shape, 0.5)
+            self.predict(images), self.tag(images, top=1), self.similar_labels(names[0], top=1)
+            try:
+                self.explain(images[0], names[0])
+            except ValueError as error:
+                if not str(error).startswith("explain: "):  # this method cannot
+                    raise
+        if scores.shape != (3, len(names)) or p.shape != scores.shape or thresholds.shape != (3,):
+            raise ValueError(f"its scores for 3 images have the shape {scores.shape}")
+        is_finite = all(np.isfinite(values).all() for values in (scores, thresholds, space))
+        if not is_finite or not ((p >= 0.0) & (p <= 1.0)).all():
             raise ValueError("its scores are not finite, or its probabilities not between 0 and 1")
 
     def _gives_probabilities(self) -> bool:

@@ -66,11 +66,11 @@ def load(path: str | Path, expected_class: type[Model], *, is_trusted: bool = Fa
     path = Path(path)
     header = read_header(path)
     if header.get("version") != VERSION:
-        found = f"{str(path)!r} has model format {header.get('version')}, this version reads {VERSION}"
+        found = f"{str(path)!r} has model format {_short(header.get('version'))}, this version reads {VERSION}"
         raise ValueError(f"path: {found}. Fit the model again, or install the version of unseen that wrote it.")
     cls = _find_class(header.get("class"), expected_class)
     if cls is None:
-        found = f"{str(path)!r} holds a {header.get('class')!r}, not a known {expected_class.__name__}"
+        found = f"{str(path)!r} holds a {_short(header.get('class'))}, not a known {expected_class.__name__}"
         raise ValueError(f"path: {found}. Load it with its own class, and import that first.")
     with _reading(path), safe_open(path, framework="numpy") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
@@ -79,10 +79,13 @@ def load(path: str | Path, expected_class: type[Model], *, is_trusted: bool = Fa
         for name, tensor in tensors.items():
             if tensor.dtype.kind == "f" and not float(np.abs(tensor).max(initial=0.0)) <= LARGEST:
                 raise ValueError(f"{name} has numbers that are not finite, or too large")
-        model: Any = _Reader(tensors.__getitem__).model(header, cls, "")
-        if not is_trusted and hasattr(model, "_check_restored"):
-            model._check_restored()
-    return model  # type: ignore[no-any-return]
+        reader = _Reader(tensors.__getitem__, is_trusted)
+        return reader.checked(reader.model(header, cls, ""))  # type: ignore[no-any-return]
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 50 else f"{text[:50]}..."
 
 
 def is_own(path: str | Path) -> bool:
@@ -231,9 +234,15 @@ def _halved(array: NDArray[Any]) -> NDArray[Any]:
 
 
 class _Reader(NamedTuple):
-    """Models from descriptions; ``tensor`` reads an array by name."""
+    """Models from descriptions; ``tensor`` reads an array by name. Those that are not trusted are checked."""
 
     tensor: Callable[[str], Any]
+    is_trusted: bool
+
+    def checked(self, model: Any) -> Any:
+        if not self.is_trusted and hasattr(model, "_check_restored"):
+            model._check_restored()
+        return model
 
     def model(self, description: dict[str, Any], cls: Any, prefix: str) -> Any:
         if prefix.count(".") > DEEPEST:
@@ -261,7 +270,7 @@ class _Reader(NamedTuple):
 
     def attribute(self, name: str, kind: str, value: Any) -> Any:
         if kind == "model":
-            return self.part(value, f"{name}.")
+            return self.checked(self.part(value, f"{name}."))
         if kind == "csr":
             parts = tuple(self.tensor(f"{name}.{part}") for part in ("data", "indices", "indptr"))
             csr = sp.csr_array(parts, shape=tuple(value))

@@ -46,7 +46,7 @@ def dual_on(images, beta, part_size):
     return ClusterDual(parts, beta, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize(("part_size", "is_mean"), [(60, False), (30, False), (6, False), (30, True), (6, True)])
+@pytest.mark.parametrize(("part_size", "is_mean"), [(60, False), (30, False), (12, False), (30, True), (12, True)])
 def test_parts_reach_the_optimum_of_an_independent_solver_and_the_dual_never_falls(
     client, part_size, is_mean, monkeypatch
 ):

@@ -81,8 +81,8 @@ def test_without_photos_to_hold_out_it_is_base(base, data, own, n_known):
 def test_annotations_that_base_could_have_made_teach_nothing(base, data, own):
     X, rng = data.X_train[300:500], np.random.default_rng(0)
     p = base.predict_proba(X, own)
-    models = [Adapted(base).fit(X, (rng.random(p.shape) < p).astype(float), own) for _ in range(10)]
-    assert sum(model.strength_ == 0.0 for model in models) >= 7
+    models = [Adapted(base).fit(X, (rng.random(p.shape) < p).astype(float), own) for _ in range(6)]
+    assert sum(model.strength_ == 0.0 for model in models) >= 4
 
 
 def test_the_corrections_are_optimal(model, base, data, own):

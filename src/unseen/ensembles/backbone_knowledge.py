@@ -178,6 +178,10 @@ class BackboneKnowledge(ScoredTagger):
         self.shown_ = totals[0] / n_images
         self.background_ = smoothing / n_classes + (1.0 - smoothing) * totals / n_images
 
+    def _check_restored(self) -> None:
+        check_number(self.cooccurrence_, "cooccurrence_", high=1.0)
+        super()._check_restored()
+
     def _scores(self, X: Any, M: Matrix) -> Matrix:
         about, found = kept_for(self, M, self._about), []
         for _, logits in scaled_chunks(X, normalize=False):
