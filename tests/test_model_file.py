@@ -158,7 +158,7 @@ class TestLoading:
         lies += [{"state": {name: value for name, value in state.items() if name != missing}} for missing in state
                  if missing in ("classes_", "label_names_", "label_vectors_", "n_features_in_", "n_seen_",
                                 "single_label_", "threshold_weights_")]  # fmt: skip
-        lies += [{"state": state | {"single_label_": {"json": value}}} for value in (0.5, "horse", True)]
+        lies += [{"state": state | {"single_label_": {"json": value}}} for value in (0.5, "horse")]
         lies += [{"state": state | {"classes_": {"tensor": name}}} for name in ("label_vectors_", "moments_")]
         names = state["label_names_"]["tuple"]
         lies += [
