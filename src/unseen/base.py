@@ -297,7 +297,9 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
             scores = self.decision_function(images, names)
             thresholds, space = self.threshold(images), self._label_space(self._seen_vectors())
             p = self.predict_proba(images, names) if self._gives_probabilities() else np.full(scores.shape, 0.5)
-            self.predict(images), self.tag(images, top=1), self.similar_labels(names[0], top=1)
+            self.predict(images, names), self.tag(images, top=1), self.similar_labels(names[0], top=1)
+            if n_seen:
+                self.predict(images)
             try:
                 self.explain(images[0], names[0])
             except ValueError as error:

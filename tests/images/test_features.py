@@ -272,3 +272,40 @@ def test_what_is_not_a_feature_file_is_refused(text):
     for path in (".", "nowhere"):
         with pytest.raises(FileNotFoundError, match=r"^path: "):
             open_features(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "found"),
+    [
+        ("index.json", lambda text: text.replace(b'"format": 1', b'"format": 2'), "format 2, this version .* reads 1"),
+        ("index.json", lambda text: text[:90], "Unterminated|Expecting"),
+        ("index.json", lambda text: b"[]", "'list' object"),
+        ("index.json", lambda text: text.replace(b"fingerprint", b"print"), "do not fit together"),
+        ("index.json", lambda text: text.replace(b'jpg", ', b'jpg", -0.5'), "do not fit together"),
+        ("done.npy", lambda data: data[:100], "EOF"),
+        ("features.npy", lambda data: b"", "No data left"),
+        ("features.npy", lambda data: data.replace(b"(5, 12)", b"(3, 20)"), "do not fit together"),
+        ("features.npy", None, "do not fit together"),
+    ],
+)  # fmt: skip
+def test_a_damaged_or_newer_folder_is_refused(name, change, found):
+    run(fill(PHOTOS, 5))
+    file = Path("feats/000001", name)
+    if change is None:
+        file.unlink()
+    else:
+        file.write_bytes(change(file.read_bytes()))
+    content = {path: path.read_bytes() for path in Path("feats").rglob("*.*")}
+    with pytest.raises(ValueError, match=rf"^path: 'feats' cannot be read as features \(.*({found})"):
+        open_features("feats")
+    with pytest.raises(ValueError, match=rf"^output: .*({found}).*\)\. Delete it, and make them again"):
+        run(PHOTOS)
+    assert content == {path: path.read_bytes() for path in Path("feats").rglob("*.*")}
+
+
+def test_folders_without_a_format_number_are_of_the_first_format():
+    made, _ = run(fill(PHOTOS, 5))
+    index = Path("feats/000001/index.json")
+    index.write_text(index.read_text().replace('"format": 1, ', ""))
+    again, seen = run(PHOTOS)
+    assert (again.paths, again.backbone, seen) == (made.paths, made.backbone, 0)

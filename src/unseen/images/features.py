@@ -26,6 +26,7 @@ from unseen.images.reading import Problem, UnreadableImage, find_images, open_im
 from unseen.validation import check_count, counted, listed
 
 _ARRAYS, _DONE, _INDEX = ("features.npy", "logits.npy"), "done.npy", "index.json"
+_FORMAT = 1
 _DRAFT = ".draft"  # a version that is made, or removed
 _BLOCK = 128  # images between two writes: the most that a killed run can lose
 _AHEAD = 8  # batches in progress per thread, so that one large file does not block the others
@@ -112,7 +113,7 @@ def extract_features(
         raise OSError(f"output: {str(folder)!r} is a file, or holds other files. Pass a new or an empty folder.")
     with locked(folder / ".lock", wait=False, argument="output"), writing(folder, "output"):
         shutil.rmtree(folder / _DRAFT, ignore_errors=True)  # of a run that was killed
-        versions = _versions(folder)
+        versions = _versions(folder, "output")
         images = {_key(path): [path, *_stamp(path)] for path in found.paths}
         if not only:
             there = {_key(image[0]): image for version in versions for _, image in version.done()}
@@ -193,6 +194,11 @@ class _Version(NamedTuple):
     content: dict[str, Any]  # backbone; images, as [path, bytes, time of change]; problems, as [path, reason]
     mask: NDArray[np.bool_]  # of the rows that are done
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Arrays of the rows by file name, memory-mapped."""
+        files = (self.folder / name for name in _ARRAYS)
+        return {file.name: np.load(file, mmap_mode="r", allow_pickle=False) for file in files if file.exists()}
+
     def done(self) -> list[tuple[int, list[Any]]]:
         """Rows that are done, and their images."""
         return [(row, self.content["images"][row]) for row in np.flatnonzero(self.mask).tolist()]
@@ -210,10 +216,27 @@ def _stamp(path: str) -> tuple[int, int]:
     return -1, 0
 
 
-def _versions(folder: Path) -> list[_Version]:
+def _versions(folder: Path, argument: str) -> list[_Version]:
     """Versions of the features in a folder: a finished one, and one that was interrupted."""
-    files = sorted(folder.glob(f"[!.]*/{_INDEX}"))
-    return [_Version(file.parent, json.loads(file.read_text()), np.load(file.with_name(_DONE))) for file in files]
+    try:
+        return [_read_version(file.parent) for file in sorted(folder.glob(f"[!.]*/{_INDEX}"))]
+    except DAMAGE as error:
+        found = f"{str(folder)!r} cannot be read as features ({reason(error)})"
+        raise ValueError(f"{argument}: {found}. Delete it, and make them again: unseen features.") from error
+
+
+def _read_version(folder: Path) -> _Version:
+    content = json.loads((folder / _INDEX).read_text())
+    if content.setdefault("format", _FORMAT) != _FORMAT:  # without a number: as the first one
+        raise ValueError(f"format {content['format']!r:.20}, this version of unseen reads {_FORMAT}")
+    version = _Version(folder, content, np.load(folder / _DONE))
+    n_rows = {len(content["images"]), *map(len, (version.mask, *version.arrays().values()))}
+    are_known = {"name", "fingerprint", "class_names", "preprocessing"} <= content["backbone"].keys()
+    are_images = all([type(part) for part in image] == [str, int, int] for image in content["images"])
+    are_pairs = all(len(Problem(*problem)) == 2 for problem in content["problems"])
+    if len(n_rows) > 1 or _ARRAYS[0] not in version.arrays() or not (are_known and are_images and are_pairs):
+        raise ValueError("its files do not fit together")
+    return version
 
 
 def _begin(
@@ -222,7 +245,7 @@ def _begin(
     """Version of these images: an existing one, or a new one with the rows already computed."""
     about = {"name": backbone.name, "fingerprint": backbone.fingerprint, "class_names": backbone.class_names,
              "preprocessing": asdict(backbone.preprocessing)}  # fmt: skip
-    text = json.dumps({"backbone": about, "images": images, "problems": problems})
+    text = json.dumps({"format": _FORMAT, "backbone": about, "images": images, "problems": problems})
     content = json.loads(text)
     for version in versions:
         if version.mask.any() and version.content["backbone"]["fingerprint"] != backbone.fingerprint:
@@ -312,25 +335,23 @@ def open_features(path: str | Path) -> FeatureSet:
         - A ``.csv`` or ``.tsv`` file: a header, then one line per image: its identifier, then its features.
     """
     path = Path(path)
+    if path.is_dir() or not path.exists():
+        return _open_folder(path)
     try:
-        return _open_folder(path) if path.is_dir() else _open_file(path)
-    except FileNotFoundError as error:
-        message = f"path: no finished features in {str(path)!r}. Make them: unseen features IMAGES -o DIR."
-        raise FileNotFoundError(message) from error
+        return _open_file(path)
     except DAMAGE as error:
         advice = "Pass a folder that unseen features made, or a .npz, .npy or .csv file"
         raise ValueError(f"path: {str(path)!r} cannot be read as features ({reason(error)}). {advice}.") from error
 
 
 def _open_folder(folder: Path) -> FeatureSet:
-    finished = [version for version in _versions(folder) if version.mask.all()]
+    finished = [version for version in _versions(folder, "path") if version.mask.all()]
     if not finished:
-        raise FileNotFoundError(folder)
-    files = (finished[-1].folder / name for name in _ARRAYS)
-    X, *logits = (np.load(file, mmap_mode="r", allow_pickle=False) for file in files if file.exists())
-    about, images, problems = finished[-1].content.values()
-    paths, names = tuple(image[0] for image in images), about.pop("class_names")
-    problems = tuple(Problem(*problem) for problem in problems)
+        made = f"no finished features in {str(folder)!r}"
+        raise FileNotFoundError(f"path: {made}. Make them: unseen features IMAGES -o DIR.")
+    content, (X, *logits) = finished[-1].content, finished[-1].arrays().values()
+    about, paths = content["backbone"], tuple(image[0] for image in content["images"])
+    names, problems = about.pop("class_names"), tuple(Problem(*problem) for problem in content["problems"])
     return FeatureSet(paths, X, logits[0] if logits else None, about, names and tuple(names), problems)
 
 
