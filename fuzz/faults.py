@@ -719,7 +719,7 @@ def main() -> int:
                     command, rng = COMMANDS[name], random.Random(f"{args.seed} {name}")
                     expected, number = undisturbed(place, command, states), 0
                     wanted = math.ceil(args.kills * command.share / total)
-                    while n_killed[name] < wanted and number < 3 * wanted:
+                    while n_killed[name] < wanted and number < 3 * args.kills:
                         found = kill(place, command, states, expected, number, rng)
                         number += 1
                         n_killed[name] += found is not None
