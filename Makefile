@@ -51,4 +51,4 @@ $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist site unseen-demo* .pytest_cache .mypy_cache .ruff_cache .hypothesis

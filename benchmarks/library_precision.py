@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 from scipy.stats import spearmanr
-from sklearn.metrics import average_precision_score, label_ranking_average_precision_score
 
 from benchmarks._timing import show
 from unseen import PhotoTagger
 from unseen.datasets import read_annotations
+from unseen.evaluation.metrics import mean_average_precision, mean_image_average_precision
 from unseen.images.backbones import open_backbone
 from unseen.images.features import open_features
 from unseen.images.preprocessing import prepare
@@ -46,18 +46,18 @@ def compare_stored(folder: Path, split: str, n_images: int, model: PhotoTagger) 
     features = open_features(folder / "coco30k_efficientnet_lite0.npz")
     annotations = read_annotations(folder / "coco30k_labels.csv").select(split=split)
     rows = np.flatnonzero(annotations.rows_for(features.paths, missing="mark") >= 0)[:n_images]
-    Y = annotations.select([features.paths[row] for row in rows]).Y == 1
+    Y = annotations.select([features.paths[row] for row in rows]).Y
     labels, found, given = model.label_vectors(annotations.labels), [], None
     for name, store in STORED.items():
         X = model.columns(store(features.X[rows]), store(features.logits[rows]))
         scores = model.tagger.decision_function(X, labels)
         given = scores if given is None else given
-        columns, shown = range(scores.shape[1]), np.flatnonzero(Y.any(axis=0))
+        columns = range(scores.shape[1])
         best, were = (np.argsort(-values, axis=0)[:100] for values in (scores, given))
         found.append({
             "stored as": name,
-            "mAP": 100 * np.mean([average_precision_score(Y[:, c], scores[:, c]) for c in shown]),
-            "MiAP": 100 * label_ranking_average_precision_score(Y[Y.any(axis=1)], scores[Y.any(axis=1)]),
+            "mAP": 100 * mean_average_precision(Y, scores),
+            "MiAP": 100 * mean_image_average_precision(Y, scores),
             "rank correlation": f"{np.mean([spearmanr(scores[:, c], given[:, c])[0] for c in columns]):.6f}",
             "same of the best 100": np.mean([len({*best[:, c]} & {*were[:, c]}) for c in columns]),
         })  # fmt: skip

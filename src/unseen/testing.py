@@ -84,6 +84,18 @@ class Trial:
         assert_allclose(found, self.scores, rtol=0, atol=0.005 * self.scores.std())
 
 
+def scores_fit_images_and_labels(trial: Trial) -> None:
+    """There is one finite score for each image and label; a probability, if there is one, is from 0 to 1."""
+    X, model, shape = trial.X_test, trial.model, (30, 24)
+    assert trial.scores.shape == shape, f"decision_function: shape {trial.scores.shape}, not {shape}."
+    assert model.threshold(X).shape == (30,), f"threshold: shape {model.threshold(X).shape}, not (30,)."
+    assert np.isfinite(trial.scores).all(), "decision_function: not all finite."
+    if hasattr(model, "predict_proba"):
+        p = np.asarray(model.predict_proba(X, "all"))
+        assert p.shape == shape, f"predict_proba: shape {p.shape}, not {shape}."
+        assert ((p >= 0.0) & (p <= 1.0)).all(), f"predict_proba: values from {p.min():g} to {p.max():g}."
+
+
 def scores_stand_alone(trial: Trial) -> None:
     """A score does not depend on the other images and labels."""
     rng, X, names = np.random.default_rng(0), trial.X_test.astype(np.float64), trial.model.label_names_
@@ -145,11 +157,13 @@ def storage_is_immaterial(trial: Trial) -> None:
 
 
 def fits_are_repeatable(trial: Trial) -> None:
-    """The same data give the same bits, and stay as they were."""
+    """The same data give the same bits; they and the parameters stay as they were."""
     given = {"X": trial.X.copy(), "Y": trial.Y.astype(float), "seen": trial.data.seen_labels.vectors.copy()}
     for array in given.values():
         array.flags.writeable = False
     again = trial.fit(**given)
+    before, after = (repr(sorted(one.get_params().items())) for one in (trial.estimator, again))
+    assert before == after, f"fit changes parameters: {before} before, {after} after."
     for ask in ("threshold", "decision_function"):
         assert_array_equal(getattr(again, ask)(trial.X_test), getattr(trial.model, ask)(trial.X_test))
 
@@ -221,11 +235,18 @@ def bad_input_is_refused(trial: Trial) -> None:
 def scikit_learn_accepts_it(trial: Trial) -> None:
     """The checks of scikit-learn pass, if it can learn without label vectors."""
     if not trial.needs_vectors:
-        check_estimator(clone(trial.estimator), expected_failed_checks=_BY_KEYWORD, on_skip=None)
+        check_estimator(
+            clone(trial.estimator), expected_failed_checks=_BY_KEYWORD, on_skip=None, on_fail=None, callback=_told
+        )
+
+
+def _told(check_name: str, status: str, exception: Exception | None, **_: Any) -> None:
+    if status == "failed":
+        raise AssertionError(f"{check_name}: {exception!r}") from exception
 
 
 PROMISES = (
-    scores_stand_alone, labels_are_known_by_their_vectors, tags_follow_the_scores, order_is_immaterial,
-    storage_is_immaterial, fits_are_repeatable, unknown_is_not_absent, explanations_are_exact,
-    a_loaded_model_is_the_saved_one, bad_input_is_refused, scikit_learn_accepts_it,
+    scores_fit_images_and_labels, fits_are_repeatable, scores_stand_alone, labels_are_known_by_their_vectors,
+    tags_follow_the_scores, order_is_immaterial, storage_is_immaterial, unknown_is_not_absent,
+    explanations_are_exact, a_loaded_model_is_the_saved_one, bad_input_is_refused, scikit_learn_accepts_it,
 )  # fmt: skip

@@ -168,7 +168,7 @@ def test_results_of_several_data_sets_become_one_page(result, data, tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "results_reading.md").write_text("# Results\n\nRead this first.\n")
     text = collect(folders, tmp_path / "docs").read_text()
-    assert text.startswith("# Results\n\nRead this first.\n\n## The paper, reproduced on voc2007\n")
+    assert text.startswith("# Results\n\nRead this first.\n\n## The paper, reproduced on voc2007, vgg19\n")
     assert text.count("\n**Table 1: zero-shot**\n") == 2
     assert text.count("\n**Solver and rank**\n") == 1  # on the paper's own data set and features
     assert re.findall(r"!\[.*\]\((.*)\)", text) == ["images/results/voc2007_figure2.png"]

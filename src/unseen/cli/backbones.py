@@ -29,7 +29,7 @@ def backbones(
             raise ValueError(f"--download: {name!r} was given. Name a pair: unseen backbones siglip2 --download.")
         if name is not None:
             facts = [(key, str(value)) for key, value in _facts(name, alone=True).items() if value]
-            return print_table(Table(name, ("", ""), facts))
+            return print_table(Table(name, ("fact", "value"), facts))
         others = [one for one in hub.downloaded() if one not in hub.PAIRS.values() and hub.find_pair(one)]
         found = [_facts(one, alone=False) for one in (*NAMES, *others)]
         rows = [[str(facts.get(column) or "-") for column in _COLUMNS] for facts in found]
@@ -37,12 +37,19 @@ def backbones(
 
 
 @model_app.command("show")
-def _show_model(path: Annotated[Path, Argument(help="A model from unseen fit.")]) -> None:
+def _show_model(
+    path: Annotated[Path | None, Argument(help="A model from unseen fit; by default the packaged one.")] = None,
+) -> None:
     """Check a model file; print what it is, its digest and what it was trained on. No other file is opened."""
     with one_line_errors("model show"):
         from unseen import ZeroShotTagger, model_file
+        from unseen.photos.tagger import PACKAGED
         from unseen.validation import listed
 
+        saved_by = "us: it is in the package"
+        if path is not None:
+            saved_by = "you, on this machine" if model_file.is_own(path) else "someone else, or without notes"
+        path = path or PACKAGED
         header, tagger = model_file.read_header(path), ZeroShotTagger.load(path)
         labels, others = tagger.label_names_[: tagger.n_seen_], tagger.label_names_[tagger.n_seen_ :]
         gives_p = "yes" if hasattr(tagger, "predict_proba") else "no"
@@ -50,7 +57,7 @@ def _show_model(path: Annotated[Path, Argument(help="A model from unseen fit.")]
             "model": type(tagger).__name__,
             "digest": header["digest"],
             "format": header["version"],
-            "saved by": "you, on this machine" if model_file.is_own(path) else "someone else, or without notes",
+            "saved by": saved_by,
             "annotated labels": f"{len(labels):,}: {listed(labels)}",
             "other labels": f"{len(others):,}: {listed(others)}" if others else "none; any can be asked for",
             "columns": tagger.n_features_in_,
@@ -60,7 +67,7 @@ def _show_model(path: Annotated[Path, Argument(help="A model from unseen fit.")]
             if value is not None and name != "training_rows":
                 facts[name] = value
         shown = [(name, printable(str(value))) for name, value in facts.items()]
-        print_table(Table(printable(str(path)), ("", ""), shown))
+        print_table(Table(printable(str(path)), ("fact", "value"), shown))
 
 
 def _facts(name: str, *, alone: bool) -> dict[str, Any]:

@@ -91,7 +91,8 @@ def reproduce(
             )  # fmt: skip
         say("")
         for table in (*tables.main_tables(result), *tables.published_tables(result), tables.claims_table(result)):
-            print_table(table)
+            if table.rows:
+                print_table(table)
         for line in report.notes(result):
             say(line)
         say(f"Page: {result.folder / 'report.html'}", style="bold")

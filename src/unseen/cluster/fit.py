@@ -159,9 +159,9 @@ def spread(
 
     X is a validated local matrix, or a Dask array as returned by `known_rows`. The annotations have no rows.
     """
+    client = current_client()
     import dask
 
-    client = current_client()
     if not client.nthreads():
         raise ValueError("engine: the Dask cluster has no workers. Wait for some: client.wait_for_workers(1)")
     n_images = X.shape[0]

@@ -66,7 +66,7 @@ def mean_image_average_precision(Y_true: ArrayLike, scores: ArrayLike) -> float:
 
     .. math::
         \frac{1}{|I|} \sum_{i \in I} \frac{1}{|P_i|} \sum_{c \in P_i}
-        \frac{|\{p \in P_i : s_{ip} \ge s_{ic}\}|}{|\{l \in K_i : s_{il} \ge s_{ic}\}|}
+        \frac{|\lbrace p \in P_i : s_{ip} \ge s_{ic} \rbrace|}{|\lbrace l \in K_i : s_{il} \ge s_{ic} \rbrace|}
 
     where :math:`K_i` are the labels known for image i, :math:`P_i` the positive ones, and I the images with a
     positive (``sklearn.metrics.label_ranking_average_precision_score`` counts the others as 1).

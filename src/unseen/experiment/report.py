@@ -158,7 +158,7 @@ def _sections(result: Reproduction) -> list[Section]:
         Section("Protocol", protocol, "", [tables.choice_table(result)]),
     ]  # fmt: skip
     has_data = {"labels": True, "figure2": len(result.strength) > 0}
-    return [section for section in sections if section.tables or has_data.get(section.figure)]
+    return [part for part in sections if any(one.rows for one in part.tables) or has_data.get(part.figure)]
 
 
 def _draw_strength(result: Reproduction) -> tuple[Figure, str]:
@@ -220,8 +220,9 @@ def _write(result: Reproduction, folder: Path) -> None:
     _write_csv_files(result, folder)
     data = result.experiment.data
     n_train, n_test = int(data.is_train.sum()), int((~data.is_train).sum())
+    about = "The paper, reproduced" if data.name in tables.TEST_IMAGES else "The experiment"
     context: dict[str, Any] = {
-        "title": f"The paper, reproduced on {data.name}",
+        "title": f"{about} on {data.name}, {data.main_features}",
         "subtitle": f"{n_train:,} training and {n_test:,} test images, {len(data.labels)} labels, "
         f"{counted(result.rows.method.nunique(), 'method')}.",
         "notes": notes(result),

@@ -7,7 +7,6 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from importlib.resources import as_file, files
 from inspect import signature
 from itertools import islice
 from pathlib import Path
@@ -35,6 +34,7 @@ from unseen.validation import Matrix, check_choice, check_count, check_names, ch
 
 __all__ = ["MAYBE", "SURE", "PhotoTagger", "PhotoTags", "Query"]
 
+PACKAGED = Path(__file__).with_name("data") / "model.safetensors"
 _PROBED = 20  # labels whose vectors are compared with those of the fit
 _AT_ONCE = 64  # photos scored together
 
@@ -201,8 +201,7 @@ class PhotoTagger:
         backbone is a file, name it as ``backbone``; its training images and tables of vectors are left alone.
         """
         if path is None:
-            with as_file(files("unseen.photos").joinpath("data/model.safetensors")) as packaged:
-                return cls._load(packaged, None, is_trusted=True)
+            return cls._load(PACKAGED, None, is_trusted=True)
         return cls._load(path, backbone, is_trusted=model_file.is_own(path))
 
     @classmethod
@@ -357,9 +356,9 @@ class PhotoTagger:
             return self.tagger.explain(x, label)
         if self.training is None or not self.training.exists():
             where = "not part of this model" if self.training is None else f"no longer in {str(self.training)!r}"
-            raise ValueError(f"by: the training images are {where}. Pass by='labels'.")
+            raise ValueError(f"by: the training images are {where}. Explain by labels instead.")
         if "X_train" not in signature(self.tagger.explain).parameters:
-            raise ValueError(f"by: {type(self.tagger).__name__} does not keep its images. Pass by='labels'.")
+            raise ValueError(f"by: {type(self.tagger).__name__} does not keep its images. Explain by labels instead.")
         features = open_features(self.training)
         rows = np.arange(len(features)) if self.training_rows is None else self.training_rows
         # `explain` checks that these are still the training images: the parts must sum to the score.
