@@ -358,7 +358,8 @@ class PhotoTagger:
             where = "not part of this model" if self.training is None else f"no longer in {str(self.training)!r}"
             raise ValueError(f"by: the training images are {where}. Explain by labels instead.")
         if "X_train" not in signature(self.tagger.explain).parameters:
-            raise ValueError(f"by: {type(self.tagger).__name__} does not keep its images. Explain by labels instead.")
+            method = type(self.tagger).__name__
+            raise ValueError(f"by: {method} does not keep its images. Explain by labels instead.")
         features = open_features(self.training)
         rows = np.arange(len(features)) if self.training_rows is None else self.training_rows
         # `explain` checks that these are still the training images: the parts must sum to the score.
