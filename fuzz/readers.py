@@ -184,12 +184,18 @@ def _read_signed(path: Path) -> Any:
     save_file(tensors, path, metadata={HEADER: json.dumps(header)})
     tagger = ZeroShotTagger.load(path)
     try:
-        X = np.random.default_rng(0).normal(size=(3, tagger.n_features_in_))
+        chance = np.random.default_rng(rng.randrange(2**32))
+        X = chance.normal(size=(3, tagger.n_features_in_)) * 10.0 ** chance.integers(-3, 4)
+        others = chance.normal(size=(4, tagger.label_vectors_.shape[1]))  # labels that it has not met
         with np.errstate(all="ignore"):
-            for scores in (tagger.decision_function(X, "all"), tagger.threshold(X)):
-                assert np.isfinite(scores).all()
-            tagger.tag(X), tagger.predict(X), tagger.similar_labels(tagger.label_names_[0])
-            tagger.explain(X[0], tagger.label_names_[0])
+            tagger.tag(X), tagger.predict(X)
+            for labels, label in (("all", tagger.label_names_[0]), (others, others[0])):
+                scores = tagger.decision_function(X, labels)
+                p = tagger.predict_proba(X, labels) if hasattr(tagger, "predict_proba") else 0.0 * scores
+                assert np.isfinite(np.hstack([scores, tagger.threshold(X)[:, None]])).all()
+                assert ((p >= 0.0) & (p <= 1.0)).all()
+                assert np.isfinite([tag.score for tag in tagger.similar_labels(label)]).all()
+                tagger.predict(X, labels), tagger.explain(X[0], label)
     except Exception as error:
         if str(error).startswith("explain: "):  # this method cannot
             return

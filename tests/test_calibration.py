@@ -434,14 +434,28 @@ def test_what_calibrate_learns_and_stores():
     assert calibrate(Linear(vectors), X, Y * (np.arange(9) < 8), words, **options | {"n_splits": 2})
 
 
-@pytest.mark.parametrize("broken", [{"left_": 0}, {"left_": 1}, {"right_": 0}, {"right_": 3}, {"values_": None}])
-def test_trees_that_do_not_end_are_refused(broken):
+@pytest.fixture
+def restored():
     made = calibration.Calibration()
-    made.left_, made.right_ = np.array([[[-1, 2, -1]]], np.int8), np.array([[[-1, 2, -1]]], np.int8)
-    made.values_ = np.zeros((1, 1, 3))
+    made.left_, made.right_ = (np.array([[[-1, 2, -1]]] * 2, np.int8) for _ in range(2))
+    made.features_, made.thresholds_, made.values_ = (np.zeros((2, 1, 3), kind) for kind in ("i2", "f4", "f4"))
+    made.offsets_, made.floors_, made.below_ = np.zeros(2), np.zeros(2), np.zeros((2, 2))
     made._check_restored()
-    for name, value in broken.items():
-        tree = getattr(made, name)
-        setattr(made, name, tree[..., :2] if value is None else np.where(tree == 2, value, tree))
+    return made
+
+
+@pytest.mark.parametrize(("name", "value"), [("left_", 0), ("left_", 1), ("right_", 0), ("right_", 3)])
+def test_trees_that_do_not_end_are_refused(restored, name, value):
+    tree = getattr(restored, name)
+    setattr(restored, name, np.where(tree == 2, np.int8(value), tree))
     with pytest.raises(ValueError, match=r"^the trees .* do not end$"):
-        made._check_restored()
+        restored._check_restored()
+
+
+@pytest.mark.parametrize("name", ["features_", "thresholds_", "left_", "right_", "values_", "offsets_", "below_"])
+def test_parts_of_other_shapes_and_kinds_are_refused(restored, name):
+    whole = getattr(restored, name)
+    for other in (whole[..., :1], whole[:1], whole[None], whole.astype("?")):
+        setattr(restored, name, other)
+        with pytest.raises(ValueError, match=r"^(the parts of the|the) calibration |unpack"):
+            restored._check_restored()

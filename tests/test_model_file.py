@@ -10,7 +10,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from unseen import TAEP, ZeroShotTagger, make_tagged_scenes
-from unseen.baselines import ESZSL
+from unseen.baselines import ESZSL, LabelPropagation
 from unseen.ensembles import BackboneKnowledge, Combination
 from unseen.model_file import HEADER, _digest, is_own, load, read_notes, save
 
@@ -181,6 +181,38 @@ class TestLoading:
         with pytest.raises(ValueError, match=r"^path: .*cooccurrence_"):
             ZeroShotTagger.load(file)
 
+    @pytest.mark.parametrize("place", [30_000, -1])
+    def test_trees_that_ask_for_what_is_not_there_are_refused(self, file, place):
+        pytest.importorskip("onnxruntime")
+        from tests.photos.world import calibrated
+
+        model = calibrated().tagger
+        model.save(file)
+        ZeroShotTagger.load(file)
+        features = model.calibration_.features_.copy()
+        features[0, 0, 0] = place  # of the trees for labels without annotations
+        rewrite(file, {"calibration_.features_": features})
+        with pytest.raises(ValueError, match=r"^path: .*quantities"):
+            ZeroShotTagger.load(file)
+
+    def test_it_must_score_labels_that_it_has_not_met(self, data, file):
+        model = LabelPropagation().fit(data.X_train, data.Y_train[:, data.seen], data.seen_labels)
+        model.save(file)
+        ZeroShotTagger.load(file)
+        for name, number in (("alpha_", np.nan), ("temperature_", 5e-324), ("temperature_", 10**400)):
+            header = header_of(file)
+            assert name in header["state"]
+            rewrite(file, state=header["state"] | {name: {"json": number}})
+            with pytest.raises(ValueError, match=rf"^path: .*{name}"):
+                ZeroShotTagger.load(file)
+            model.save(file)
+
+    @pytest.mark.parametrize("number", ["x", None, -1.0])
+    def test_the_beta_of_a_fit_is_a_number(self, file, number):
+        rewrite(file, state=header_of(file)["state"] | {"beta_": {"json": number}})
+        with pytest.raises(ValueError, match=r"^path: .*beta_"):
+            ZeroShotTagger.load(file)
+
     @pytest.mark.parametrize("number", [np.nan, np.inf, 1e300])
     def test_numbers_that_are_not_finite_are_refused(self, file, number):
         with safe_open(file, framework="numpy") as opened:
@@ -213,6 +245,15 @@ class TestLoading:
         assert not is_own(file)
         save(model, file, {"a": 1})
         assert is_own(file)
+        whole, mark = file.read_bytes(), header_of(file)["mark"].encode()
+        for place in range(len(mark)):
+            damaged = mark[:place] + bytes([mark[place] ^ 1]) + mark[place + 1 :]
+            file.write_bytes(whole.replace(mark, damaged))
+            with pytest.raises(ValueError, match=r"^path: .*its mark is damaged"):
+                ZeroShotTagger.load(file)
+        rewrite(file, mark="é" * 64)
+        assert not is_own(file)
+        file.write_bytes(whole)
         assert (tmp_path / "mine").stat().st_mode & 0o777 == 0o600
         rewrite(file, notes={"a": 2})
         assert not is_own(file)

@@ -292,24 +292,36 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         found, is_one = np.shape(self.classes_), self.single_label_
         if not isinstance(is_one, bool) or (found != (n_seen,) and (found, n_seen, is_one) != ((2,), 1, True)):
             raise ValueError(f"classes_ has the shape {found}, for {n_seen} labels")
-        images = np.linspace(0.1, 1.0, 3 * self.n_features_in_).reshape(3, -1)
+        rng = np.random.default_rng(0)
+        images = rng.normal(size=(3, self.n_features_in_)) * [[1.0], [10.0], [0.1]]
         with np.errstate(all="ignore"):
-            scores = self.decision_function(images, names)
-            thresholds, space = self.threshold(images), self._label_space(self._seen_vectors())
-            p = self.predict_proba(images, names) if self._gives_probabilities() else np.full(scores.shape, 0.5)
-            self.predict(images, names), self.tag(images, top=1), self.similar_labels(names[0], top=1)
+            if hasattr(self, "calibration_"):
+                self.calibration_.check_for(self, images)
+            self._try(images, names, names[0])
+            self._try(images, rng.normal(size=(2, vectors.shape[1])), rng.normal(size=vectors.shape[1]))
+            self.tag(images, top=1)
             if n_seen:
                 self.predict(images)
-            try:
-                self.explain(images[0], names[0])
-            except ValueError as error:
-                if not str(error).startswith("explain: "):  # this method cannot
-                    raise
-        if scores.shape != (3, len(names)) or p.shape != scores.shape or thresholds.shape != (3,):
+            space = self._label_space(self._seen_vectors())
+        if not np.isfinite(space).all():
+            raise ValueError("its label space is not finite")
+
+    def _try(self, images: Matrix, labels: Any, label: Any) -> None:
+        """Raise an error unless images can be scored for labels, and explained for one of them."""
+        scores, thresholds = self.decision_function(images, labels), self.threshold(images)
+        p = self.predict_proba(images, labels) if self._gives_probabilities() else np.full(scores.shape, 0.5)
+        similar = [tag.score for tag in self.similar_labels(label, top=1)]
+        self.predict(images, labels)
+        if scores.shape != (len(images), len(labels)) or p.shape != scores.shape or thresholds.shape != (3,):
             raise ValueError(f"its scores for 3 images have the shape {scores.shape}")
-        is_finite = all(np.isfinite(values).all() for values in (scores, thresholds, space))
+        is_finite = all(np.isfinite(values).all() for values in (scores, thresholds, similar))
         if not is_finite or not ((p >= 0.0) & (p <= 1.0)).all():
             raise ValueError("its scores are not finite, or its probabilities not between 0 and 1")
+        try:
+            self.explain(images[0], label)
+        except ValueError as error:
+            if not str(error).startswith("explain: "):  # this method cannot
+                raise
 
     def _gives_probabilities(self) -> bool:
         return hasattr(self, "calibration_") or self._gives_log_odds()

@@ -75,17 +75,35 @@ class Calibration(Stored):
     offsets_: Matrix
     floors_: Matrix
     below_: Matrix
+    features_: NDArray[np.int16]
     left_: NDArray[np.int8]
     right_: NDArray[np.int8]
     values_: NDArray[np.float32]
 
     def _check_restored(self) -> None:
         """Raise an error unless every path through the trees ends: a node comes before those below it."""
-        nodes = np.arange(np.shape(self.left_)[-1])
+        trees = [getattr(self, f"{name}_") for name in Trees._fields]
+        (n_groups, _, n_nodes), *others = {array.shape for array in trees}
+        by_group = self.offsets_, self.floors_, self.below_
+        fits = not others and n_groups == 2 and n_nodes and [x.shape for x in by_group] == [(2,), (2,), (2, 2)]
+        if not fits or "".join(array.dtype.kind for array in (*trees, *by_group)) != "ifiiffff":
+            raise ValueError("the parts of the calibration do not fit together")
+        nodes = np.arange(self.left_.shape[-1])
         inner = self.left_ >= 0
         for below in (self.left_, self.right_):
-            if not ((below > nodes) & (below < len(nodes)))[inner].all() or below.shape != self.values_.shape:
+            if not ((below > nodes) & (below < len(nodes)))[inner].all():
                 raise ValueError("the trees of the calibration do not end")
+
+    def check_for(self, tagger: Any, images: Matrix) -> None:
+        """Raise an error unless the trees ask for quantities that there are: compiled code does not check."""
+        M = tagger._embed(np.random.default_rng(1).normal(size=(2, tagger.label_vectors_.shape[1])), "labels")
+        first = np.zeros(1, dtype=np.intp)
+        values = self.prepare(tagger, M).quantities(images, tagger._margin_scores(images, M), first, first)
+        if not ((self.features_ >= 0) & (self.features_ < values.shape[1])).all():
+            raise ValueError("the trees of the calibration ask for quantities that there are not")
+        for group in (0, 1):
+            if not np.isfinite(self._apply(group, values)).all():
+                raise ValueError("the calibration is not finite")
 
     def prepare(self, tagger: Any, M: Matrix) -> Prepared:
         """All that depends on the labels alone, so that many blocks of images share it."""

@@ -32,7 +32,8 @@ from unseen.files import reason, write_atomically
 HEADER = "unseen-model"  # the only entry of the metadata, so that equal models are equal files
 VERSION = 3
 DEEPEST = 8  # models inside each other
-LARGEST = 1e100  # number in a tensor: squares of larger ones overflow
+LARGEST = 1e100  # number: squares of larger ones overflow
+MARK = 64  # letters of a mark, without its checksum
 # Modules that may define a class not yet imported, lightest first.
 MODULES_OF_TAGGERS = ("unseen.taep", "unseen.calibration", "unseen.ensembles", "unseen.baselines")
 ADVICE = "Pass a file that unseen fit or save wrote."
@@ -53,7 +54,7 @@ def save(model: Any, path: str | Path, notes: dict[str, Any] | None = None) -> N
         warnings.warn(f"{name}: a {kind} cannot be saved; the loaded model will have None.", stacklevel=3)
     header["digest"] = _digest(header, writer.tensors)
     if notes is not None and (key := _secret(create=True)) is not None:
-        header["mark"] = hmac.new(key, header["digest"].encode(), "sha256").hexdigest()
+        header["mark"] = _sealed(hmac.new(key, header["digest"].encode(), "sha256").hexdigest())
     content = serialize(writer.tensors, metadata={HEADER: json.dumps(header)})
     write_atomically(Path(path), lambda temporary: temporary.write_bytes(content))
 
@@ -76,6 +77,9 @@ def load(path: str | Path, expected_class: type[Model], *, is_trusted: bool = Fa
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
         if header["digest"] != _digest(header, tensors):
             raise ValueError("its content does not match its digest")
+        mark = header.get("mark")
+        if isinstance(mark, str) and len(mark) > MARK and mark != _sealed(mark[:MARK]):
+            raise ValueError("its mark is damaged")
         for name, tensor in tensors.items():
             if tensor.dtype.kind == "f" and not float(np.abs(tensor).max(initial=0.0)) <= LARGEST:
                 raise ValueError(f"{name} has numbers that are not finite, or too large")
@@ -94,7 +98,13 @@ def is_own(path: str | Path) -> bool:
     given, digest = header.get("mark"), header.get("digest")
     if key is None or not isinstance(given, str) or not isinstance(digest, str):
         return False
-    return hmac.compare_digest(hmac.new(key, digest.encode(), "sha256").hexdigest(), given)
+    own = hmac.new(key, digest.encode("utf-8", "replace"), "sha256").hexdigest()
+    return hmac.compare_digest(own.encode(), given[:MARK].encode("utf-8", "replace"))
+
+
+def _sealed(mark: str) -> str:
+    """A mark with a checksum, as it is not part of the digest."""
+    return mark + hashlib.sha256(mark.encode("utf-8", "replace")).hexdigest()[:8]
 
 
 def _secret(*, create: bool = False) -> bytes | None:
@@ -248,7 +258,7 @@ class _Reader(NamedTuple):
         if prefix.count(".") > DEEPEST:
             raise ValueError(f"more than {DEEPEST} models are inside each other")
         params = {
-            name: self.part(value, f"{prefix}{name}.") if isinstance(value, dict) else value
+            name: self.part(value, f"{prefix}{name}.") if isinstance(value, dict) else self.number(name, value)
             for name, value in description["params"].items()
         }
         for name, known in signature(cls).parameters.items():
@@ -281,4 +291,12 @@ class _Reader(NamedTuple):
             return array.astype(np.float32) if array.dtype == np.float16 else array  # half precision is slow
         if kind in ("strings", "objects"):
             return np.array(value, dtype=str if kind == "strings" else object)
-        return {"json": lambda item: item, "tuple": tuple}[kind](value)
+        items = {"json": [value], "tuple": value}[kind]
+        plain = tuple(self.number(name, item) for item in items)
+        return plain if kind == "tuple" else plain[0]
+
+    def number(self, name: str, value: Any) -> Any:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and not self.is_trusted and not (value == 0 or 1.0 / LARGEST <= abs(value) <= LARGEST):
+            raise ValueError(f"{name} is {_short(value)}")
+        return value

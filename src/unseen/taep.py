@@ -196,6 +196,10 @@ class TAEP(ZeroShotTagger):
             raise ValueError("X_train: the parts do not sum to the score. Pass the images of fit, in order.")
         return why
 
+    def _check_restored(self) -> None:
+        check_number(self.beta_, "beta_", strict=True)
+        super()._check_restored()
+
     def _seen_parts(self, X: Any, M: Matrix) -> Matrix:
         """Of pairs of an image and a label, one row each."""
         return self._project(X, self.moments_) * self._closeness(M)

@@ -256,7 +256,12 @@ def test_other_hosts_origins_and_large_requests_are_refused(library):
     with client_of(library, calibrated(), most_bytes=20_000, hosts=["photos.lan"]) as client:
         assert error_of(client.get("/v1/status", headers={"host": "evil.example"}), 421) == "wrong_host"
         assert client.get("/v1/status", headers={"host": "photos.lan:8420"}).status_code == 200
-        for headers in ({"origin": "http://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}):
+        for headers in (
+            {"origin": "http://evil.example"},
+            {"origin": "null"},
+            {"origin": "http://["},
+            {"sec-fetch-site": "cross-site"},
+        ):
             assert error_of(client.post("/v1/corrections/undo", headers=headers), 403) == "wrong_origin"
         assert client.post("/v1/corrections/undo", headers={"origin": "http://127.0.0.1"}).status_code == 200
         assert error_of(client.post("/v1/tag", content=b"x" * 30_000), 413) == "too_large"

@@ -1,6 +1,8 @@
 """PhotoTagger: what comes out is best first, adds up, and is the same after saving and loading."""
 
 import shutil
+import warnings
+import zipfile
 from importlib.resources import files
 
 import numpy as np
@@ -204,6 +206,23 @@ def test_a_model_of_others_opens_no_files_that_it_names(model, tmp_path, monkeyp
         PhotoTagger.load(tmp_path / "theirs", model.backbone)
 
 
+@pytest.mark.parametrize(("vectors", "advice"), [
+    ("a.zip:many.csv", "fit a model of your own"), ("glove-840b-300d", "fit a model of your own"),
+    ("~nobody/x", "fit a model of your own"), ("owner/model", "unseen labels --seen a,b --vectors owner/model"),
+    ("siglip2:a {}", "unseen labels --seen a,b --vectors siglip2"),
+    ("minilm", "unseen labels --seen a,b --vectors minilm"),
+])  # fmt: skip
+def test_a_model_of_others_downloads_nothing(model, tmp_path, monkeypatch, vectors, advice):
+    monkeypatch.chdir(tmp_path)
+    with zipfile.ZipFile("a.zip", "w") as archive:
+        archive.write(world() / "vectors.csv", "many.csv")
+    theirs = PhotoTagger(model.tagger, model.backbone, vectors)
+    theirs.save("theirs")
+    monkeypatch.setenv("UNSEEN_KEY", str(tmp_path / "mine"))
+    with pytest.raises(ValueError, match=rf"^path: .*names .* as its vectors.*; .*{advice}"):
+        PhotoTagger.load("theirs", model.backbone)
+
+
 def test_training_features_that_have_changed_are_not_quoted(copy):
     (copy / "photos" / "003.jpg").unlink()
     extract_features(copy / "photos", copy / "feats", world() / "eye.onnx", only=True)
@@ -238,3 +257,16 @@ def test_a_model_without_its_notes_is_refused(tmp_path, notes):
     save(ZeroShotTagger.load(world() / "model.safetensors"), tmp_path / "m.safetensors", notes)
     with pytest.raises(ValueError, match=r"^path: "):
         PhotoTagger.load(tmp_path / "m.safetensors")
+
+
+def test_a_damaged_cache_of_vectors_is_mentioned_once(model, tmp_path, monkeypatch):
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path))
+    first = model.label_vectors(["crimson", "warm"])
+    (cached,) = tmp_path.rglob("*.npz")
+    cached.write_bytes(b"junk")
+    with pytest.warns(UserWarning, match=r"^cache: .* is damaged and made again") as noted:
+        again = PhotoTagger(model.tagger, model.backbone, model.vectors).label_vectors(["crimson", "warm"])
+    assert len(noted) == 1
+    assert all(np.array_equal(again[name], vector) for name, vector in first.items())
+    with warnings.catch_warnings(action="error"):
+        model.label_vectors(["crimson", "warm"])

@@ -109,7 +109,7 @@ class Guard:
             return 421, "wrong_host", f"This server does not answer for the host {host[:100]!r}."
         if scope["method"] not in SAFE:
             origin = headers.get("origin")
-            if origin is not None and urlsplit(origin).netloc != host:
+            if origin is not None and origin.partition("://")[2] != host:
                 return 403, "wrong_origin", "A page of another site may not change anything here."
             if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
                 return 403, "wrong_origin", "A page of another site may not change anything here."

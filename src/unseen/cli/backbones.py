@@ -63,7 +63,10 @@ def _show_model(
             "columns": tagger.n_features_in_,
             "probabilities": gives_p,
         }
-        for name, value in model_file.read_notes(path).get("photos", {}).items():
+        notes = model_file.read_notes(path).get("photos", {})
+        if not isinstance(notes, dict):
+            raise ValueError(f"path: {str(path)!r} has notes on photos that make no sense. Fit the model again.")
+        for name, value in notes.items():
             if value is not None and name != "training_rows":
                 facts[name] = value
         shown = [(name, printable(str(value))) for name, value in facts.items()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -19,12 +18,12 @@ from threadpoolctl import ThreadpoolController
 from unseen import model_file
 from unseen.base import MAYBE, SURE, Tag, ZeroShotTagger, best_tags
 from unseen.explanation import Explanation, settle
-from unseen.hub import PAIRS, find_pair, is_hub_id
-from unseen.images.backbones import Backbone, open_backbone
+from unseen.hub import PAIRS, downloaded, find_pair, is_hub_id, is_there
+from unseen.images.backbones import DEFAULT, Backbone, open_backbone
 from unseen.images.features import describe_each, open_features
 from unseen.images.imagenet import are_kinds
 from unseen.images.reading import find_images, read_image
-from unseen.labels.encoders import split_prompt, with_absolute_path
+from unseen.labels.encoders import MINILM, split_prompt, with_absolute_path
 from unseen.labels.knowable import Doubt, doubts
 from unseen.labels.names import Vocabulary, everyday_labels, label_key, merge_names
 from unseen.labels.space import LabelSpace
@@ -35,6 +34,7 @@ from unseen.validation import Matrix, check_choice, check_count, check_names, ch
 __all__ = ["MAYBE", "SURE", "PhotoTagger", "PhotoTags", "Query"]
 
 PACKAGED = Path(__file__).with_name("data") / "model.safetensors"
+PACKAGED_NAMES = (DEFAULT, "use", "glove")  # backbones and sources of vectors that are installed, not downloaded
 _PROBED = 20  # labels whose vectors are compared with those of the fit
 _AT_ONCE = 64  # photos scored together
 
@@ -405,7 +405,7 @@ class PhotoTagger:
             return {}
         probed, fitted = self.tagger.label_names_[:_PROBED], self.tagger.label_vectors_[:_PROBED]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # a small table lacks some everyday words
+            warnings.filterwarnings("ignore", "names: ", UserWarning)  # a small table lacks some everyday words
             space = LabelSpace([*probed, *words], self.vectors, missing=missing)
         now = space.vectors[: len(probed)]
         if now.shape != fitted.shape or np.linalg.norm(now - fitted) > 1e-3 * np.linalg.norm(fitted):
@@ -414,17 +414,24 @@ class PhotoTagger:
 
 
 def _without_files(notes: dict[str, Any], backbone: Any, path: str | Path) -> dict[str, Any]:
-    """Notes of a model of others, without the names of local files."""
+    """Notes of a model of others, which opens no local files and downloads nothing.
+
+    It may name what is in a package, and models of the hub that this user has downloaded.
+    """
     names = {"backbone": notes["backbone"], "vectors": split_prompt(str(notes["vectors"]))[0]}
     for what, name in names.items():
-        is_there = Path(name).expanduser().exists() or name.endswith(".onnx")
-        is_file = is_there or (os.sep in name and not is_hub_id(name))
-        if is_file and not (what == "backbone" and backbone is not None):
-            found = (
-                f"{str(path)!r} was not saved by you on this machine, and names the file {name!r} as its {what}"
-            )
-            advice = "Pass the backbone yourself" if what == "backbone" else "Fit a model of your own"
-            raise ValueError(f"path: {found}. {advice}.")
+        model = (PAIRS | {"minilm": MINILM}).get(name, name)
+        is_here = name in PACKAGED_NAMES or (is_hub_id(model) and model in downloaded() and not is_there(name))
+        if not is_here and not (what == "backbone" and backbone is not None):
+            advice = {"backbone": "pass the backbone yourself", "vectors": "fit a model of your own"}[what]
+            if is_hub_id(model) and not is_there(name):
+                how = {
+                    "backbone": f"backbones {name} --download",
+                    "vectors": f"labels --seen a,b --vectors {name}",
+                }
+                advice = f"if you want it, download it first: unseen {how[what]}"
+            found = f"{str(path)!r} was not saved by you on this machine, and names {name!r} as its {what}"
+            raise ValueError(f"path: {found}. It is not opened; {advice}.")
     return notes | {"training": None, "training_rows": None}
 
 
