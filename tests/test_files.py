@@ -12,8 +12,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from unseen.files import DownloadError, cache_dir, csv_cell, csv_text, download, locked, write_atomically, writing
+from unseen.cli import app
+from unseen.files import (
+    DownloadError,
+    cache_dir,
+    csv_cell,
+    csv_text,
+    download,
+    expanded,
+    locked,
+    write_atomically,
+    writing,
+)
 
 BODY = bytes(range(256)) * 4000
 SHA256 = "sha256:" + hashlib.sha256(BODY).hexdigest()
@@ -271,3 +283,18 @@ def test_a_cell_is_never_a_formula_and_gives_back_its_text():
             "\uff1dx": "'\uff1dx", "'=x": "''=x", "'x": "'x", "a=b": "a=b", "": ""}  # fmt: skip
     assert {text: csv_cell(text) for text in made} == made
     assert [csv_text(cell) for cell in made.values()] == list(made)
+
+
+@pytest.mark.parametrize("path", ["~no-such-user/x", "~no-such-user"])
+def test_the_home_of_an_unknown_user_is_a_path_like_any_other(path, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert expanded(path) == Path(path)
+    assert expanded("~/x") == Path.home() / "x"
+    monkeypatch.setenv("UNSEEN_CACHE", path)
+    assert cache_dir() == tmp_path / path
+    sources = Path(__file__).parents[1].joinpath("src").rglob("*.py")
+    assert [file.name for file in sources if "expanduser(" in file.read_text(encoding="utf-8")] == ["files.py"]
+    for command in (["data", "show", path], ["labels", "--seen", "a,b", "--vectors", path], ["index", path]):
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 2
+        assert path in done.stderr

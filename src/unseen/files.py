@@ -57,6 +57,13 @@ class DownloadError(OSError):
     """A file could not be downloaded; the message says how to get it by hand."""
 
 
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """A path whose ``~`` is the home folder; as it is, if that is not known or ``~name`` is not a user."""
+    with suppress(RuntimeError):
+        return Path(path).expanduser()
+    return Path(path)
+
+
 def write_atomically(path: Path, write: Callable[[Path], object], *, alone: bool = False) -> None:
     """Call ``write`` with a temporary name beside ``path``, then rename the file: all or nothing.
 
@@ -111,7 +118,7 @@ def cache_dir(*parts: str) -> Path:
     from platformdirs import user_cache_path
 
     named = os.environ.get("UNSEEN_CACHE")
-    root = Path(named).expanduser() if named else user_cache_path("unseen", appauthor=False)
+    root = expanded(named) if named else user_cache_path("unseen", appauthor=False)
     return root.absolute().joinpath(*parts)
 
 

@@ -18,7 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from unseen.files import DAMAGE, MOST_LINE, cache_dir, download, lines_of, locked, reason, write_atomically
+from unseen.files import (
+    DAMAGE,
+    MOST_LINE,
+    cache_dir,
+    download,
+    expanded,
+    lines_of,
+    locked,
+    reason,
+    write_atomically,
+)
 from unseen.hub import import_extra
 from unseen.labels.encoders import TextEncoder, encoder_release, file_stamp, open_encoder, split_prompt
 from unseen.labels.names import Resolution, as_phrase, candidate_words, resolve_name
@@ -195,7 +205,7 @@ def _find_names(
 def _split_member(source: str) -> tuple[Path, str | None]:
     """Path and, for ``archive.zip:member``, the member; a colon in an existing path is literal."""
     outer, _, member = source.rpartition(":")
-    path, archive = Path(source).expanduser(), Path(outer).expanduser()
+    path, archive = expanded(source), expanded(outer)
     return (archive, member) if archive.suffix == ".zip" and not path.exists() else (path, None)
 
 

@@ -19,6 +19,7 @@ from threadpoolctl import ThreadpoolController
 from unseen import model_file
 from unseen.base import MAYBE, SURE, Tag, ZeroShotTagger, best_tags
 from unseen.explanation import Explanation, settle
+from unseen.files import expanded
 from unseen.hub import PAIRS, find_pair, is_hub_id
 from unseen.images.backbones import Backbone, open_backbone
 from unseen.images.features import describe_each, open_features
@@ -417,7 +418,7 @@ def _without_files(notes: dict[str, Any], backbone: Any, path: str | Path) -> di
     """Notes of a model of others, without the names of local files."""
     names = {"backbone": notes["backbone"], "vectors": split_prompt(str(notes["vectors"]))[0]}
     for what, name in names.items():
-        is_there = Path(name).expanduser().exists() or name.endswith(".onnx")
+        is_there = expanded(name).exists() or name.endswith(".onnx")
         is_file = is_there or (os.sep in name and not is_hub_id(name))
         if is_file and not (what == "backbone" and backbone is not None):
             found = (
