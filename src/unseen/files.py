@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import secrets
+import stat
 import struct
 import time
 import tokenize
@@ -34,6 +35,7 @@ DAMAGE = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, N
           zipfile.BadZipFile, zlib.error)  # fmt: skip
 MOST_DOWNLOADED = 64 * 2**30  # bytes
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+MOST_READ = 2 * 2**30  # bytes of a text that is read whole
 MOST_LINE = 16 * 2**20  # bytes of a line: a small archive can hold a line of gigabytes
 
 
@@ -62,6 +64,20 @@ def expanded(path: str | os.PathLike[str]) -> Path:
     with suppress(RuntimeError):
         return Path(path).expanduser()
     return Path(path)
+
+
+def regular(path: str | Path) -> Path:
+    """The path of a file, or of a link to one; an OSError for others: a pipe or a device may never end."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116
+        raise OSError("it is not a file")
+    return Path(path)
+
+
+def read_whole(path: str | Path) -> bytes:
+    """Content of a file; an OSError if it is not a file, or has more than 2 GB."""
+    if regular(path).stat().st_size > MOST_READ:
+        raise OSError(f"it has more than {MOST_READ // 2**30} GB")
+    return Path(path).read_bytes()
 
 
 def write_atomically(path: Path, write: Callable[[Path], object], *, alone: bool = False) -> None:

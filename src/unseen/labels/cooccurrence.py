@@ -23,7 +23,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen.files import DAMAGE, cache_dir, guess_delimiter, lines_of, open_session, reason, write_atomically
+from unseen.files import (
+    DAMAGE,
+    cache_dir,
+    guess_delimiter,
+    lines_of,
+    open_session,
+    read_whole,
+    reason,
+    write_atomically,
+)
 from unseen.hub import import_extra
 from unseen.validation import Matrix, check_names, listed
 
@@ -52,7 +61,7 @@ def read_hit_counts(path: str | Path, labels: Iterable[str] | None = None) -> pd
     """
     pd = import_extra("pandas", "images")
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = read_whole(path).decode("utf-8-sig")
         separator = guess_delimiter(text.partition("\n")[0])
         table = pd.read_csv(io.StringIO(text), sep=separator, header=None, dtype=str, keep_default_na=False)
         names, rows = check_names(table.iloc[0, 1:], "first row"), check_names(table.iloc[1:, 0], "first column")

@@ -27,6 +27,7 @@ from unseen.files import (
     lines_of,
     locked,
     reason,
+    regular,
     write_atomically,
 )
 from unseen.hub import import_extra
@@ -146,7 +147,7 @@ def _read_texts(path: Path) -> dict[str, NDArray[np.float32]]:
 def _read_arrays(path: Path, *names: str) -> list[NDArray[Any]]:
     """Texts and vectors from a file of the cache; empty arrays if it is absent or, with a warning, damaged."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(regular(path), allow_pickle=False) as file:
             texts, vectors = arrays = [file[name] for name in names]
         if texts.dtype.kind == "U" and vectors.shape[0] == len(texts) and np.isfinite(vectors).all():
             return arrays

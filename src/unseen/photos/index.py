@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unseen.files import expanded
+from unseen.files import expanded, regular
 from unseen.images.backbones import Backbone, open_backbone
 from unseen.images.features import REDUCED, in_threads
 from unseen.images.preprocessing import prepare, shorter_side
@@ -388,7 +388,7 @@ class _Writer:
 def describe_file(file: File, backbone: Backbone, known: set[bytes]) -> Described:
     """Read and describe one file, unless its content is known."""
     try:
-        with open(file.place, "rb") as content:  # noqa: PTH123
+        with regular(file.place).open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").digest()
         if digest in known:
             return Described(file, digest)
