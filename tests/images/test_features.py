@@ -315,6 +315,14 @@ def test_what_may_have_no_end_is_not_read(name):
         run(name) if name == "a.txt" else open_features(name)
 
 
+def test_versions_have_numbers():
+    run(fill(PHOTOS, 5))
+    Path("feats/000001").rename("feats/abc")
+    for act, name in ((open_features, "path"), (lambda folder: run(PHOTOS, folder), "output")):
+        with pytest.raises(ValueError, match=rf"^{name}: 'feats' cannot be read as features \(its folder 'abc'"):
+            act("feats")
+
+
 @needs_pipes
 @pytest.mark.parametrize("name", ["features.npy", "logits.npy", "done.npy", "index.json"])
 def test_a_pipe_in_a_folder_of_features_is_not_read(name):

@@ -231,6 +231,8 @@ def _read_version(folder: Path) -> _Version:
     content = json.loads(regular(folder / _INDEX).read_text())
     if content.setdefault("format", _FORMAT) != _FORMAT:  # without a number: as the first one
         raise ValueError(f"format {content['format']!r:.20}, this version of unseen reads {_FORMAT}")
+    if not folder.name.isdecimal():
+        raise ValueError(f"its folder {folder.name!r} has no number for a name")
     version = _Version(folder, content, np.load(regular(folder / _DONE)))
     n_rows = {len(content["images"]), *map(len, (version.mask, *version.arrays().values()))}
     are_known = {"name", "fingerprint", "class_names", "preprocessing"} <= content["backbone"].keys()
