@@ -211,7 +211,10 @@ def _has_checksum(path: Path, checksum: str | None) -> bool:
 
 
 def _is_safe(url: str) -> bool:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
     return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _THIS_MACHINE)
 
 
@@ -228,6 +231,14 @@ def open_session(n_retries: int, **options: Any) -> Any:
                 raise requests.exceptions.InvalidURL("it leads from a safe address to one without HTTPS")
             return target
 
+        def request(self, *args: Any, **options: Any) -> Any:
+            try:
+                return super().request(*args, **options)
+            except requests.RequestException:
+                raise
+            except ValueError as error:  # an address, also one that the server leads to, that cannot be parsed
+                raise requests.exceptions.InvalidURL(str(error)) from error
+
     retry = Retry(n_retries, status_forcelist=_TRANSIENT_STATUS, backoff_factor=_PAUSE, **options)
     session = Session()
     session.headers["User-Agent"] = "unseen"
@@ -239,34 +250,60 @@ def open_session(n_retries: int, **options: Any) -> Any:
 def _fetch_rest(url: str, part: Path, progress: Progress) -> None:
     """Append the missing bytes to a partial file, by range requests; the checksum catches errors."""
     import requests
+    from requests.exceptions import InvalidHeader
 
     # An unreachable host is reported at once, so that offline users do not wait.
     with open_session(4, connect=0) as session:
         while True:
             have = part.stat().st_size if part.is_file() else 0
-            headers = {"Accept-Encoding": "identity", "Range": f"bytes={have}-"}
+            headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
             try:
                 with session.get(url, headers=headers, timeout=_TIMEOUT, stream=True) as response:
                     if have and response.status_code == 416:  # nothing follows: the file is complete
                         return
                     response.raise_for_status()
-                    done = have if response.status_code == 206 else 0
-                    length = response.headers.get("Content-Length")
-                    total = done + int(length) if length else None
+                    done, total = _announced(response)
+                    if done not in (0, have):
+                        part.unlink(missing_ok=True)
+                        raise InvalidHeader("the server sends another part than was asked for")
                     if total is not None and total > MOST_DOWNLOADED:
-                        raise requests.exceptions.InvalidHeader(f"it has {total:,} bytes, which is too much")
+                        raise InvalidHeader(f"it has {total:,} bytes, which is too much")
                     with part.open("ab" if done else "wb") as file:
                         for block in response.iter_content(_BLOCK):
                             done += file.write(block)
                             if done > (total or MOST_DOWNLOADED):
-                                raise requests.exceptions.InvalidHeader("it has more bytes than announced")
+                                raise InvalidHeader("it has more bytes than announced")
                             progress(done, total)
+                if not done:
+                    raise InvalidHeader("it is empty")
+                if total is not None and done < total:
+                    raise requests.ConnectionError(f"it ends after {done:,} of {total:,} bytes")
                 return
             except (requests.exceptions.ChunkedEncodingError, requests.ConnectionError):
                 # Retry a lost connection as long as each attempt makes progress.
                 if not part.is_file() or part.stat().st_size <= have:
                     raise
                 time.sleep(_PAUSE)
+
+
+def _announced(response: Any) -> tuple[int, int | None]:
+    """Where an answer begins in its file, and the bytes of the whole file, if known."""
+    from requests.exceptions import InvalidHeader
+
+    length, part = response.headers.get("Content-Length"), response.headers.get("Content-Range", "")
+    if response.status_code not in (200, 206):
+        raise InvalidHeader(f"the server answers {response.status_code}, without the file")
+    if length is not None and not re.fullmatch("[0-9]{1,18}", length):
+        raise InvalidHeader(f"its length is said to be {length:.40}")
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        length = None  # of what is sent, not of the file
+    if response.status_code == 200:
+        return 0, int(length) if length else None
+    found = re.fullmatch(r"bytes ([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18}|\*)", part)
+    if found is None:
+        raise InvalidHeader(f"the server sends a part of it, said to be {part!r:.40}")
+    start, total = found.groups()
+    return int(start), int(total) if total != "*" else int(start) + int(length) if length else None
 
 
 def guess_delimiter(line: str) -> str:
