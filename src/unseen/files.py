@@ -36,6 +36,8 @@ DAMAGE = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, N
 MOST_DOWNLOADED = 64 * 2**30  # bytes
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 MOST_READ = 2 * 2**30  # bytes of a text that is read whole
+MOST_GROWTH = 200  # bytes that a byte of a packed file may unpack to, if these are many in all
+_LITTLE = 256 * 2**20
 MOST_LINE = 16 * 2**20  # bytes of a line: a small archive can hold a line of gigabytes
 
 
@@ -47,16 +49,36 @@ def reason(error: BaseException) -> str:
     return (text if len(text) < 200 else f"{text[:200]}...") or type(error).__name__
 
 
-def lines_of(stream: Any) -> Iterator[Any]:
-    """Lines of an open file; a ValueError if one has more than 16 MB."""
+def lines_of(stream: Any, most: int | None = None) -> Iterator[Any]:
+    """Lines of an open file; a ValueError if one has more than 16 MB, or all together more than ``most`` bytes."""
+    n_read = 0
     while line := stream.readline(MOST_LINE):
         if len(line) == MOST_LINE:
             raise ValueError(f"it has a line of more than {MOST_LINE // 2**20} MB")
+        n_read += len(line)
+        if most is not None and n_read > most:
+            raise ValueError(f"it unpacks to more than {most:,} bytes, {MOST_GROWTH} times its size or more")
         yield line
 
 
 class DownloadError(OSError):
     """A file could not be downloaded; the message says how to get it by hand."""
+
+
+def most_unpacked(path: Path) -> int:
+    """Bytes that a packed file may unpack to: one of a few MB can hold gigabytes."""
+    return max(_LITTLE, MOST_GROWTH * path.stat().st_size)
+
+
+def check_unpacked(path: Path) -> None:
+    """A ValueError if a zip archive, as .npz files are, unpacks to far more than its size."""
+    with path.open("rb") as file:
+        if file.read(4) != b"PK\3\4":
+            return
+    with zipfile.ZipFile(path) as archive:
+        n_bytes = sum(member.file_size for member in archive.infolist())
+    if n_bytes > most_unpacked(path):
+        raise ValueError(f"it unpacks to {n_bytes:,} bytes, more than {MOST_GROWTH} times its size")
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:

@@ -315,6 +315,17 @@ def test_what_may_have_no_end_is_not_read(name):
         run(name) if name == "a.txt" else open_features(name)
 
 
+def test_a_small_archive_does_not_unpack_to_gigabytes(monkeypatch):
+    X = np.zeros((300, 1000))
+    np.savez_compressed("packed.npz", features=X)
+    np.savez("plain.npz", features=X)
+    assert len(open_features("packed.npz")) == 300
+    monkeypatch.setattr("unseen.files._LITTLE", 1000)
+    assert len(open_features("plain.npz")) == 300
+    with pytest.raises(ValueError, match=r"^path: 'packed.npz' .* unpacks to 2,400,.* more than 200 times"):
+        open_features("packed.npz")
+
+
 def test_versions_have_numbers():
     run(fill(PHOTOS, 5))
     Path("feats/000001").rename("feats/abc")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from unseen.files import DAMAGE, guess_delimiter, locked, reason, regular, writing
+from unseen.files import DAMAGE, check_unpacked, guess_delimiter, locked, reason, regular, writing
 from unseen.images import backbones, imagenet
 from unseen.images.backbones import Backbone, Described
 from unseen.images.preprocessing import prepare, shorter_side
@@ -363,6 +363,7 @@ def _open_file(path: Path) -> FeatureSet:
     if path.suffix.lower() in (".csv", ".tsv"):
         arrays = _read_table(path)
     else:
+        check_unpacked(path)
         content = np.load(path, mmap_mode="r", allow_pickle=False)
         arrays = {"features": content} if isinstance(content, np.ndarray) else dict(content)
     X, logits = (_matrix(arrays, keys) for keys in (("features", "X"), ("logits", "imagenet_logits")))
