@@ -6,14 +6,26 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from unseen.files import DownloadError, cache_dir, csv_cell, csv_text, download, locked, write_atomically, writing
+from unseen.cli import app
+from unseen.files import (
+    DownloadError,
+    cache_dir,
+    csv_cell,
+    csv_text,
+    download,
+    expanded,
+    locked,
+    write_atomically,
+    writing,
+)
 
 BODY = bytes(range(256)) * 4000
 SHA256 = "sha256:" + hashlib.sha256(BODY).hexdigest()
@@ -27,27 +39,36 @@ class Site:
     body: bytes = BODY
     ranges: bool = True
     cut_after: list = field(default_factory=list)  # bytes sent before a connection is dropped, per request
+    ends: list = field(default_factory=list)  # of parts that are answered first
     statuses: list = field(default_factory=list)  # answered first
     asked: list = field(default_factory=list)
     location: str = ""  # of a redirection
+    headers: dict = field(default_factory=dict)  # instead of the right ones
 
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         site = self.server.sites[self.path]
         site.asked.append(self.headers["Range"])
-        start = int(site.asked[-1].removeprefix("bytes=").removesuffix("-")) if site.ranges else 0
-        status = 206 if site.ranges else 200
-        if site.statuses or start > len(site.body) - 1:
+        is_part = site.ranges and site.asked[-1] is not None
+        start = int(site.asked[-1].removeprefix("bytes=").removesuffix("-")) if is_part else 0
+        status = 206 if is_part else 200
+        if site.statuses or (is_part and start > len(site.body) - 1):
             status, start = site.statuses.pop(0) if site.statuses else 416, len(site.body)
-        stop = start + site.cut_after.pop(0) if site.cut_after else len(site.body)
+        status, end = (206, site.ends.pop(0)) if site.ends else (status, len(site.body))
+        stop = start + site.cut_after.pop(0) if site.cut_after else end
         self.send_response(status)
         if site.location:
             self.send_header("Location", site.location)
         self.send_header("Retry-After", "0")
-        self.send_header("Content-Length", str(len(site.body) - start))
+        headers = {"Content-Length": end - start}
+        if status == 206:
+            headers["Content-Range"] = f"bytes {start}-{end - 1}/{len(site.body)}"
+        for name, value in (headers | site.headers).items():
+            self.send_header(name, str(value))
         self.end_headers()
-        self.wfile.write(site.body[start:stop])
+        with suppress(ConnectionError):
+            self.wfile.write(site.body[start:stop])
 
     def log_message(self, *_):
         pass
@@ -83,7 +104,7 @@ def test_a_file_is_downloaded_once_and_checked(site, tmp_path):
     md5 = hashlib.md5(BODY, usedforsecurity=False).hexdigest()
     assert download(site.url, target, "md5:" + md5, lambda *step: steps.append(step)) == target
     download(site.url, target, SHA256)
-    assert site.asked == ["bytes=0-"]
+    assert site.asked == [None]
     assert steps == sorted(steps)
     assert steps[-1] == (len(BODY), len(BODY))
     target.write_bytes(b"damaged")
@@ -96,7 +117,7 @@ def test_a_lost_connection_is_continued_where_it_stopped(site, tmp_path):
     site.cut_after = [100_000, 500_000]
     download(site.url, tmp_path / "f")
     assert (tmp_path / "f").read_bytes() == BODY
-    assert site.asked == ["bytes=0-", "bytes=65536-", "bytes=524288-"]  # whole blocks count
+    assert site.asked == [None, "bytes=65536-", "bytes=524288-"]  # whole blocks count
 
 
 @pytest.mark.parametrize(("checksum", "continued"), [(SHA256, True), (None, False)], ids=str)
@@ -108,7 +129,7 @@ def test_the_next_call_continues_what_a_checksum_can_verify(site, tmp_path, chec
         download(site.url, tmp_path / "f", checksum, progress=interrupt)
     assert names_in(tmp_path) == [".f.part"]
     download(site.url, tmp_path / "f", checksum)
-    assert (site.asked[1] != "bytes=0-") == continued
+    assert (site.asked[1] is not None) == continued
     assert (tmp_path / "f").read_bytes() == BODY
 
 
@@ -167,6 +188,43 @@ def test_only_safe_addresses_are_asked(site, tmp_path, monkeypatch):
     with pytest.raises(DownloadError, match=r"too much"):
         download(site.url, tmp_path / "file.bin")
     assert not (tmp_path / "file.bin").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"statuses": [204]}, "answers 204"),
+        ({"statuses": [206], "headers": {"Content-Range": "x"}}, "a part of it"),
+        ({"body": b""}, "it is empty"),
+        ({"headers": {"Content-Length": "abc"}}, "its length is said to be abc"),
+        ({"headers": {"Content-Length": "9" * 5000}}, "its length is said to be 999"),
+        ({"headers": {"Content-Length": "-5"}}, "its length is said to be -5"),
+        ({"statuses": [302], "location": "http://["}, "Invalid IPv6 URL"),
+        ({"statuses": [206], "headers": {"Content-Range": "bytes 5-9/10"}}, "another part than was asked for"),
+    ],
+)
+def test_what_is_not_the_whole_file_is_not_put_in_place(site, tmp_path, changes, reason):
+    vars(site).update(changes)
+    with pytest.raises(DownloadError, match=rf"^url: .* cannot be downloaded \(.*({reason})"):
+        download(site.url, tmp_path / "f")
+    assert not (tmp_path / "f").exists()
+
+
+def test_an_answer_that_ends_early_is_continued_if_there_is_more(site, tmp_path):
+    site.ends = [100_000]
+    assert download(site.url, tmp_path / "f").read_bytes() == BODY
+    assert site.asked == [None, "bytes=100000-"]
+    site.ends = [100_000] * 2
+    with pytest.raises(DownloadError, match=rf"ends after 100,000 of {len(BODY):,} bytes"):
+        download(site.url, tmp_path / "g")
+
+
+def test_an_address_that_cannot_be_parsed_is_refused(tmp_path):
+    for url in ("https://[", "http://[::1", "", "x"):
+        with pytest.raises(ValueError, match=r"^url: "):
+            download(url, tmp_path / "f")
+    with pytest.raises(DownloadError, match=r"^url: "):
+        download("http://[", tmp_path / "f", SHA256)
 
 
 def test_several_at_once_download_it_once(site, tmp_path):
@@ -271,3 +329,18 @@ def test_a_cell_is_never_a_formula_and_gives_back_its_text():
             "\uff1dx": "'\uff1dx", "'=x": "''=x", "'x": "'x", "a=b": "a=b", "": ""}  # fmt: skip
     assert {text: csv_cell(text) for text in made} == made
     assert [csv_text(cell) for cell in made.values()] == list(made)
+
+
+@pytest.mark.parametrize("path", ["~no-such-user/x", "~no-such-user"])
+def test_the_home_of_an_unknown_user_is_a_path_like_any_other(path, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert expanded(path) == Path(path)
+    assert expanded("~/x") == Path.home() / "x"
+    monkeypatch.setenv("UNSEEN_CACHE", path)
+    assert cache_dir() == tmp_path / path
+    sources = Path(__file__).parents[1].joinpath("src").rglob("*.py")
+    assert [file.name for file in sources if "expanduser(" in file.read_text(encoding="utf-8")] == ["files.py"]
+    for command in (["data", "show", path], ["labels", "--seen", "a,b", "--vectors", path], ["index", path]):
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 2
+        assert path in done.stderr

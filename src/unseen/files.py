@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import secrets
+import stat
 import struct
 import time
 import tokenize
@@ -34,6 +35,9 @@ DAMAGE = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, N
           zipfile.BadZipFile, zlib.error)  # fmt: skip
 MOST_DOWNLOADED = 64 * 2**30  # bytes
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+MOST_READ = 2 * 2**30  # bytes of a text that is read whole
+MOST_GROWTH = 200  # bytes that a byte of a packed file may unpack to, if these are many in all
+_LITTLE = 256 * 2**20
 MOST_LINE = 16 * 2**20  # bytes of a line: a small archive can hold a line of gigabytes
 
 
@@ -45,16 +49,57 @@ def reason(error: BaseException) -> str:
     return (text if len(text) < 200 else f"{text[:200]}...") or type(error).__name__
 
 
-def lines_of(stream: Any) -> Iterator[Any]:
-    """Lines of an open file; a ValueError if one has more than 16 MB."""
+def lines_of(stream: Any, most: int | None = None) -> Iterator[Any]:
+    """Lines of an open file; a ValueError if one has more than 16 MB, or all together more than ``most`` bytes."""
+    n_read = 0
     while line := stream.readline(MOST_LINE):
         if len(line) == MOST_LINE:
             raise ValueError(f"it has a line of more than {MOST_LINE // 2**20} MB")
+        n_read += len(line)
+        if most is not None and n_read > most:
+            raise ValueError(f"it unpacks to more than {most:,} bytes, {MOST_GROWTH} times its size or more")
         yield line
 
 
 class DownloadError(OSError):
     """A file could not be downloaded; the message says how to get it by hand."""
+
+
+def most_unpacked(path: Path) -> int:
+    """Bytes that a packed file may unpack to: one of a few MB can hold gigabytes."""
+    return max(_LITTLE, MOST_GROWTH * path.stat().st_size)
+
+
+def check_unpacked(path: Path) -> None:
+    """A ValueError if a zip archive, as .npz files are, unpacks to far more than its size."""
+    with path.open("rb") as file:
+        if file.read(4) != b"PK\3\4":
+            return
+    with zipfile.ZipFile(path) as archive:
+        n_bytes = sum(member.file_size for member in archive.infolist())
+    if n_bytes > most_unpacked(path):
+        raise ValueError(f"it unpacks to {n_bytes:,} bytes, more than {MOST_GROWTH} times its size")
+
+
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """A path whose ``~`` is the home folder; as it is, if that is not known or ``~name`` is not a user."""
+    with suppress(RuntimeError):
+        return Path(path).expanduser()
+    return Path(path)
+
+
+def regular(path: str | Path) -> Path:
+    """The path of a file, or of a link to one; an OSError for others: a pipe or a device may never end."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116
+        raise OSError("it is not a file")
+    return Path(path)
+
+
+def read_whole(path: str | Path) -> bytes:
+    """Content of a file; an OSError if it is not a file, or has more than 2 GB."""
+    if regular(path).stat().st_size > MOST_READ:
+        raise OSError(f"it has more than {MOST_READ // 2**30} GB")
+    return Path(path).read_bytes()
 
 
 def write_atomically(path: Path, write: Callable[[Path], object], *, alone: bool = False) -> None:
@@ -111,7 +156,7 @@ def cache_dir(*parts: str) -> Path:
     from platformdirs import user_cache_path
 
     named = os.environ.get("UNSEEN_CACHE")
-    root = Path(named).expanduser() if named else user_cache_path("unseen", appauthor=False)
+    root = expanded(named) if named else user_cache_path("unseen", appauthor=False)
     return root.absolute().joinpath(*parts)
 
 
@@ -188,7 +233,10 @@ def _has_checksum(path: Path, checksum: str | None) -> bool:
 
 
 def _is_safe(url: str) -> bool:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
     return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _THIS_MACHINE)
 
 
@@ -205,6 +253,14 @@ def open_session(n_retries: int, **options: Any) -> Any:
                 raise requests.exceptions.InvalidURL("it leads from a safe address to one without HTTPS")
             return target
 
+        def request(self, *args: Any, **options: Any) -> Any:
+            try:
+                return super().request(*args, **options)
+            except requests.RequestException:
+                raise
+            except ValueError as error:  # an address, also one that the server leads to, that cannot be parsed
+                raise requests.exceptions.InvalidURL(str(error)) from error
+
     retry = Retry(n_retries, status_forcelist=_TRANSIENT_STATUS, backoff_factor=_PAUSE, **options)
     session = Session()
     session.headers["User-Agent"] = "unseen"
@@ -216,34 +272,60 @@ def open_session(n_retries: int, **options: Any) -> Any:
 def _fetch_rest(url: str, part: Path, progress: Progress) -> None:
     """Append the missing bytes to a partial file, by range requests; the checksum catches errors."""
     import requests
+    from requests.exceptions import InvalidHeader
 
     # An unreachable host is reported at once, so that offline users do not wait.
     with open_session(4, connect=0) as session:
         while True:
             have = part.stat().st_size if part.is_file() else 0
-            headers = {"Accept-Encoding": "identity", "Range": f"bytes={have}-"}
+            headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
             try:
                 with session.get(url, headers=headers, timeout=_TIMEOUT, stream=True) as response:
                     if have and response.status_code == 416:  # nothing follows: the file is complete
                         return
                     response.raise_for_status()
-                    done = have if response.status_code == 206 else 0
-                    length = response.headers.get("Content-Length")
-                    total = done + int(length) if length else None
+                    done, total = _announced(response)
+                    if done not in (0, have):
+                        part.unlink(missing_ok=True)
+                        raise InvalidHeader("the server sends another part than was asked for")
                     if total is not None and total > MOST_DOWNLOADED:
-                        raise requests.exceptions.InvalidHeader(f"it has {total:,} bytes, which is too much")
+                        raise InvalidHeader(f"it has {total:,} bytes, which is too much")
                     with part.open("ab" if done else "wb") as file:
                         for block in response.iter_content(_BLOCK):
                             done += file.write(block)
                             if done > (total or MOST_DOWNLOADED):
-                                raise requests.exceptions.InvalidHeader("it has more bytes than announced")
+                                raise InvalidHeader("it has more bytes than announced")
                             progress(done, total)
+                if not done:
+                    raise InvalidHeader("it is empty")
+                if total is not None and done < total:
+                    raise requests.ConnectionError(f"it ends after {done:,} of {total:,} bytes")
                 return
             except (requests.exceptions.ChunkedEncodingError, requests.ConnectionError):
                 # Retry a lost connection as long as each attempt makes progress.
                 if not part.is_file() or part.stat().st_size <= have:
                     raise
                 time.sleep(_PAUSE)
+
+
+def _announced(response: Any) -> tuple[int, int | None]:
+    """Where an answer begins in its file, and the bytes of the whole file, if known."""
+    from requests.exceptions import InvalidHeader
+
+    length, part = response.headers.get("Content-Length"), response.headers.get("Content-Range", "")
+    if response.status_code not in (200, 206):
+        raise InvalidHeader(f"the server answers {response.status_code}, without the file")
+    if length is not None and not re.fullmatch("[0-9]{1,18}", length):
+        raise InvalidHeader(f"its length is said to be {length:.40}")
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        length = None  # of what is sent, not of the file
+    if response.status_code == 200:
+        return 0, int(length) if length else None
+    found = re.fullmatch(r"bytes ([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18}|\*)", part)
+    if found is None:
+        raise InvalidHeader(f"the server sends a part of it, said to be {part!r:.40}")
+    start, total = found.groups()
+    return int(start), int(total) if total != "*" else int(start) + int(length) if length else None
 
 
 def guess_delimiter(line: str) -> str:

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unseen.files import cache_dir, write_atomically
+from unseen.files import cache_dir, expanded, write_atomically
 from unseen.validation import listed
 
 PAIRS = {
@@ -69,7 +69,7 @@ def is_hub_id(name: str) -> bool:
 def find_pair(source: str | Path, argument: str = "backbone") -> PairFiles | None:
     """Image-text pair of a name in `PAIRS`, a folder or a model of the hub; None if it is something else."""
     name = str(source)
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     if name in PAIRS or (is_hub_id(name) and not is_there(name)):
         folder = fetch(PAIRS.get(name, name), argument)
     elif not is_there(name) or not folder.is_dir():
@@ -144,7 +144,7 @@ def read_json(path: Path) -> Any:
 def is_there(text: str) -> bool:
     """Whether this is the path of something."""
     try:
-        return Path(text).expanduser().exists()
+        return expanded(text).exists()
     except (OSError, ValueError):  # too long for a path, or not a path at all
         return False
 

@@ -1,13 +1,17 @@
 """Annotations hold together, are selected by name, and survive a table; images are matched without guessing."""
 
 import csv
+import json
+import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unseen.datasets import annotations
 from unseen.datasets.annotations import Annotations
+from unseen.datasets.coco import read_coco
 from unseen.datasets.table import read_table
 
 Y = np.array([[1, 0], [0, 1], [1, 1]])
@@ -129,3 +133,29 @@ def test_a_label_that_a_table_would_misread_is_refused(tmp_path):
             make(labels=labels, matrix=matrix).to_csv(tmp_path / "t.csv")
     make(labels=("path", "tag")).to_csv(tmp_path / "t.csv")
     assert read_table(tmp_path / "t.csv").labels == ("path", "tag")
+
+
+def test_many_images_with_many_labels_take_a_byte_each_or_are_refused(tmp_path, monkeypatch):
+    path, n = tmp_path / "t.csv", 2000
+    path.write_text("path,label\n" + "".join(f"{i}.jpg,c{i}\n" for i in range(n)))
+    read_table(path)  # imports pandas
+    monkeypatch.setattr(annotations, "_BLOCK", 2**16)
+    tracemalloc.start()
+    read = read_table(path)
+    present, _, unknown = read.counts()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (read.Y.dtype, present.sum(), unknown.sum()) == (np.int8, n, 0)
+    assert most < 2 * n * n
+    coco = tmp_path / "t.json"
+    images = [{"id": i, "file_name": f"{i}.jpg"} for i in range(9)]
+    categories = [{"id": i, "name": f"c{i}"} for i in range(5)]
+    coco.write_text(json.dumps({"images": images, "categories": categories, "annotations": []}))
+    assert read_coco(coco).Y.dtype == np.int8
+    monkeypatch.setattr(annotations, "MOST_ENTRIES", 40)
+    for read, file, size in (
+        (read_coco, coco, "9 images and 5 labels"),
+        (read_table, path, "2,000 images and 2,000"),
+    ):
+        with pytest.raises(ValueError, match=rf"^(path|Y): .*{size}.* too many"):
+            read(file)

@@ -78,6 +78,16 @@ def test_a_wrong_checksum_sends_to_the_mirror_and_then_gives_up(publish, tmp_pat
     assert everything(tmp_path / "two") == []
 
 
+@pytest.mark.parametrize(
+    "changes", [{"headers": {"Content-Length": "x"}}, {"statuses": [302], "location": "http://["}]
+)
+def test_a_server_that_makes_no_sense_sends_to_the_mirror(publish, tmp_path, changes):
+    host, _ = publish()
+    vars(host).update(changes)
+    get_data_set("voc2007", tmp_path)
+    assert everything(tmp_path) == sorted(FILES)
+
+
 def test_what_a_kill_leaves_is_used_and_cleared(publish, tmp_path):
     host, _ = publish()
     (tmp_path / ".all.tar").write_bytes(host.body)  # killed before it was unpacked, then before it was removed

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("PIL")
 from tests.images.pictures import BlockMeans, fill, interrupt, picture
+from tests.pipes import needs_pipes, unopened
 
 from unseen.files import locked
 from unseen.images import features
@@ -301,6 +302,46 @@ def test_a_damaged_or_newer_folder_is_refused(name, change, found):
     with pytest.raises(ValueError, match=rf"^output: .*({found}).*\)\. Delete it, and make them again"):
         run(PHOTOS)
     assert content == {path: path.read_bytes() for path in Path("feats").rglob("*.*")}
+
+
+@needs_pipes
+@pytest.mark.parametrize("name", ["a.npz", "a.npy", "a.csv", "a.safetensors", "a", "a.txt"])
+def test_what_may_have_no_end_is_not_read(name):
+    with unopened(name), pytest.raises(ValueError, match=r"^(path|sources): .*it is not a file\)\. Pass a"):
+        run(name) if name == "a.txt" else open_features(name)
+    Path(name).unlink()
+    Path(name).symlink_to("/dev/null")
+    with pytest.raises(ValueError, match=r"^(path|sources): .*it is not a file\)\. Pass a"):
+        run(name) if name == "a.txt" else open_features(name)
+
+
+def test_a_small_archive_does_not_unpack_to_gigabytes(monkeypatch):
+    X = np.zeros((300, 1000))
+    np.savez_compressed("packed.npz", features=X)
+    np.savez("plain.npz", features=X)
+    assert len(open_features("packed.npz")) == 300
+    monkeypatch.setattr("unseen.files._LITTLE", 1000)
+    assert len(open_features("plain.npz")) == 300
+    with pytest.raises(ValueError, match=r"^path: 'packed.npz' .* unpacks to 2,400,.* more than 200 times"):
+        open_features("packed.npz")
+
+
+def test_versions_have_numbers():
+    run(fill(PHOTOS, 5))
+    Path("feats/000001").rename("feats/abc")
+    for act, name in ((open_features, "path"), (lambda folder: run(PHOTOS, folder), "output")):
+        with pytest.raises(ValueError, match=rf"^{name}: 'feats' cannot be read as features \(its folder 'abc'"):
+            act("feats")
+
+
+@needs_pipes
+@pytest.mark.parametrize("name", ["features.npy", "logits.npy", "done.npy", "index.json"])
+def test_a_pipe_in_a_folder_of_features_is_not_read(name):
+    run(fill(PHOTOS, 5))
+    file = Path("feats/000001", name)
+    file.unlink()
+    with unopened(file), pytest.raises(ValueError, match=r"^path: 'feats' cannot be .* \(it is not a file\)"):
+        open_features("feats")
 
 
 def test_folders_without_a_format_number_are_of_the_first_format():

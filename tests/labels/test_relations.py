@@ -68,6 +68,17 @@ def test_tag_sets_are_counted_and_labels_without_hits_reported(tmp_path):
         relate(["sofa", "chair"], tmp_path / "tags.txt")
 
 
+def test_tag_sets_are_read_without_taking_all_memory(tmp_path, monkeypatch):
+    (tmp_path / "tags.txt.gz").write_bytes(gzip.compress(b"dog, cat\n" * 100_000))
+    assert count_tag_sets(tmp_path / "tags.txt.gz", ["dog", "cat"]).loc["dog", "cat"] == 100_000
+    monkeypatch.setattr("unseen.files._LITTLE", 1000)
+    with pytest.raises(ValueError, match=r"^source: .*unpacks to more than"):
+        count_tag_sets(tmp_path / "tags.txt.gz", ["dog", "cat"])
+    monkeypatch.setattr("unseen.labels.cooccurrence.MOST_LINE", 10)  # bytes in which the separator is looked for
+    lines = ["dog cat", "dog cat", "dog,cat"]
+    assert count_tag_sets(lines, ["dog", "cat"]).loc["dog", "cat"] == 2
+
+
 def test_bad_sources_are_named(counts):
     for sources in ([], None, "nowhere.csv", "wordnet=heavy", "wordnet=-1", ["wordnet=0"]):
         with pytest.raises(ValueError, match=r"^sources: "):

@@ -149,6 +149,10 @@ MALFORMED = {
     "cut.txt.gz": gzip.compress(b"dog 1 2\n" * 99, mtime=0)[:-9],
     "fewer.npz": npz(words=np.array(["dog"]), vectors=TWO),
     "cut.safetensors": tensors(["dog", "cat"], TWO)[:-8],
+    "long.txt": b"dog" + b" 1" * 150_000,
+    "long.vec": b"2 150000\ndog 1 2\ncat 1 2\n",
+    "flat.npz": npz(words=np.array(["dog", "cat"]), vectors=TWO[0, :2]),
+    "deep.npz": npz(words=np.array([["dog"], ["cat"]]), vectors=TWO),
     "pickle.npz": pickle.dumps({"dog": [1, 2]}),
 }
 
@@ -158,6 +162,19 @@ def test_malformed_files_are_refused_by_name(tmp_path, name):
     (tmp_path / name).write_bytes(MALFORMED[name])
     with pytest.raises(ValueError, match=rf"^vectors: .*{name}"):
         look_up(["dog", "cat"], tmp_path / name, missing="mean")
+
+
+def test_a_small_file_does_not_unpack_to_gigabytes(tmp_path, monkeypatch):
+    ones, names = np.ones((2000, 9)), [f"w{i}" for i in range(2000)]
+    np.savez_compressed(tmp_path / "t.npz", words=np.array(names), vectors=np.zeros((2000, 99)))
+    (tmp_path / "t.txt").write_bytes(text(names, ones))
+    (tmp_path / "t.txt.gz").write_bytes(gzip.compress(text(["w0"] * 9000, np.ones((9000, 499)))))
+    (tmp_path / "t.zip").write_bytes(zipped(t_txt=text(["w0"] * 9000, np.ones((9000, 499)))))
+    monkeypatch.setattr("unseen.files._LITTLE", 1000)
+    assert len(look_up(["w0"], tmp_path / "t.txt").vectors) == 1
+    for name in ("t.npz", "t.txt.gz", "t.zip"):
+        with pytest.raises(ValueError, match=rf"^vectors: .*{name}': it cannot be read \(it unpacks to "):
+            look_up(["w0"], tmp_path / name)
 
 
 def test_official_archives_are_downloaded_once_and_then_may_go(monkeypatch, tmp_path):
@@ -226,3 +243,40 @@ def test_a_cache_that_is_damaged_or_cannot_be_written_does_no_harm(encoder, cach
     np.testing.assert_array_equal(cached_vectors(["dog", "cat"], "use"), expected)
     (tmp_path / "t.txt").write_text("dog 1 2\n")
     np.testing.assert_array_equal(look_up(["dog"], tmp_path / "t.txt").vectors, [[1, 2]])
+
+
+def test_a_cache_whose_content_was_changed_is_made_again(encoder, cache, tmp_path):
+    (tmp_path / "t.txt").write_text("dog 1 2\ncat 3 4\n")
+    names = ["dog", "cat"]
+    for find in (lambda: cached_vectors(names, "use"), lambda: look_up(names, tmp_path / "t.txt")):
+        expected = repr(find())
+        (kept,) = cache.rglob("*.npz")
+        with np.load(kept) as file:
+            good = dict(file)
+        texts, vectors = good["texts"], good["vectors"]
+        for changed in (
+            {"vectors": vectors + 1},
+            {"vectors": vectors * 0},
+            {"vectors": vectors[:, :1]},
+            {"vectors": vectors.ravel()},
+            {"vectors": vectors[..., None]},
+            {"texts": texts[::-1]},
+            {"texts": texts[:, None]},
+            {"texts": np.array(["[1, 2, 3, 4]"] * 2)},
+        ):
+            np.savez(kept, **good | changed)
+            with pytest.warns(UserWarning, match=r"^cache: .* is damaged and made again"):
+                assert repr(find()) == expected
+        np.savez(kept, texts=texts, vectors=vectors + 1)  # as an older version wrote it
+        assert repr(find()) == expected
+        kept.unlink()
+
+
+@pytest.mark.parametrize("content", ["[" * 3000, "[null, null, null, null]", '["cow", ["cow"], "exact", []]'])
+def test_names_in_the_cache_that_make_no_sense_are_found_again(cache, tmp_path, content):
+    (tmp_path / "t.txt").write_text("dog 1 2\n")
+    expected = repr(look_up(["dog"], tmp_path / "t.txt"))
+    (kept,) = cache.rglob("*.npz")
+    module._write_cache(kept, [content], np.ones((1, 2)))
+    with pytest.warns(UserWarning, match=r"^cache: .* is damaged and made again"):
+        assert repr(look_up(["dog"], tmp_path / "t.txt")) == expected

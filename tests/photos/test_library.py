@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("PIL")
 from tests.images.pictures import BlockMeans, fill, interrupt, picture
 from tests.photos.world import paint, world
+from tests.pipes import needs_pipes, unopened
 
 from unseen import TAEP, PhotoLibrary, PhotoTagger, make_tagged_scenes
 from unseen.baselines import ConSE
@@ -154,6 +155,16 @@ def test_a_library_moves_with_its_photos(library, photos, tmp_path):
     moved = PhotoLibrary.open(tmp_path / "disk" / "library")
     assert all(Path(photo.path).is_file() for photo in moved.photos())
     assert index(moved) == (6, 0, 0, 0, 0, 0, 6)
+
+
+@needs_pipes
+def test_a_pipe_among_the_photos_is_a_problem_and_not_the_end(library, photos):
+    (photos / "null.jpg").symlink_to("/dev/null")
+    (photos / "link.jpg").symlink_to("0000.jpg")
+    with unopened(photos / "pipe.jpg") as pipe:
+        report = library.index(backbone=BlockMeans(), jobs=1)
+    assert report.problems == ((str(photos / "null.jpg"), "it is not a file"), (str(pipe), "it is not a file"))
+    assert report.n_photos == 7
 
 
 def test_damaged_and_other_files_are_counted_and_not_tried_again(library, photos):

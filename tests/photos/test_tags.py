@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.photos.sidecars import SIDECARS
+from tests.pipes import needs_pipes, unopened
 
 from unseen.photos import tags
 from unseen.photos.exiftool import ExifTool
@@ -252,6 +253,16 @@ def test_a_broken_sidecar_stays_and_the_others_are_written(photo, journal):
     }
     assert "IMG_1.jpg.xmp' is not XML" in outcomes["IMG_1.jpg"]
     assert outcomes["IMG_2.jpg"] is None
+
+
+@needs_pipes
+def test_a_sidecar_that_is_a_pipe_is_neither_read_nor_replaced(photo, journal):
+    for _ in write_tags([(photo, ["cat"])], journal):
+        photo.with_name("IMG_1.jpg.xmp").unlink()
+    with unopened(photo.with_name("IMG_1.jpg.xmp")) as pipe:
+        outcomes = [*write_tags([(photo, ["cat"])], journal), *undo_tags(journal)]
+        assert [str(pipe) in one.problem and "it is not a file" in one.problem for one in outcomes] == [True] * 2
+        assert pipe.is_fifo()
 
 
 def test_keywords_come_from_sidecars_and_photos(photo):

@@ -10,6 +10,7 @@ from rich.filesize import decimal
 from typer import Argument, Option
 
 from unseen.cli.terminal import one_line_errors, print_table, printable
+from unseen.files import expanded
 from unseen.templates import Table
 
 model_app = typer.Typer(no_args_is_help=True, help="Look into model files.")
@@ -84,7 +85,7 @@ def _facts(name: str, *, alone: bool) -> dict[str, Any]:
         state = "from torchvision" if find_spec("torchvision") else 'needs "unseen[torch]"'
         return facts | {"dimensions": VGG19.n_features, "state": state}
     model = hub.PAIRS.get(name, name)
-    path = Path(name).expanduser() if model == name and hub.is_there(name) else hub.downloaded().get(model)
+    path = expanded(name) if model == name and hub.is_there(name) else hub.downloaded().get(model)
     if name == DEFAULT:
         path = DATA / f"{DEFAULT}.onnx"
         notice = re.search(

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from unseen.files import advice, write_atomically
+from unseen.files import advice, expanded, write_atomically
 from unseen.templates import Mark, Table, marks, numeric_columns
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def check_output(output: Path | None) -> None:
     """Raise an OSError unless a file can be written there; missing folders on the way are fine."""
     if output is None:
         return
-    path = output.expanduser().absolute()
+    path = expanded(output).absolute()
     if path.is_dir():
         raise OSError(f"--output: {str(output)!r} is a directory. Pass the name of a file.")
     folder = next(parent for parent in path.parents if parent.exists())

@@ -11,6 +11,7 @@ from unseen.datasets.coco import read_coco
 from unseen.datasets.nuswide import is_nuswide, read_nuswide
 from unseen.datasets.table import read_table
 from unseen.datasets.voc import find_voc, read_voc
+from unseen.files import expanded
 
 
 def read_annotations(source: str | PathLike[str], split: str | None = None, **options: Any) -> Annotations:
@@ -25,7 +26,7 @@ def read_annotations(source: str | PathLike[str], split: str | None = None, **op
     **options
         Options of the reader: `read_voc`, `read_nuswide`, `read_coco` or `read_table`.
     """
-    path = Path(source).expanduser()
+    path = expanded(source)
     reader = _reader(path, options.get("year"))
     known = [name for name in list(signature(reader).parameters)[1:] if name != "split"]
     for name in options:

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +20,10 @@ Form = Literal["auto", "lists", "pairs", "columns"]  # of a table
 # Reserved column names of a table; the second kind applies only if there is no other column of labels.
 SPLIT_COLUMNS = frozenset({"split", "subsplit"})
 NAME_COLUMNS: dict[str, Form] = {"labels": "lists", "tags": "lists", "label": "pairs", "tag": "pairs"}
+
+
+MOST_ENTRIES = 2**33  # of Y: 8 GB; 9 million images of Open Images with 600 labels have 5.4e9
+_BLOCK = 2**22  # entries that are looked at together
 
 
 class Annotations:
@@ -42,11 +47,13 @@ class Annotations:
         Y, shape = np.asarray(Y), (len(self.images), len(self.labels))
         if Y.shape != shape or Y.dtype.kind not in "biuf":
             raise ValueError(f"Y: its shape is {Y.shape} and its type {Y.dtype}. Pass numbers of shape {shape}.")
-        unknown = Y != Y
-        wrong = Y[(Y != 0) & (Y != 1) & ~unknown]
-        if wrong.size:
-            raise ValueError(f"Y: {wrong[0]} was given. Write 1 for present, 0 for absent, NaN for unknown.")
-        self.Y: NDArray[Any] = Y.astype(np.float32 if unknown.any() else np.int8, copy=False).view()
+        unknown = False
+        for part in _blocks(Y):
+            unknown |= bool((part != part).any())
+            wrong = part[(part != 0) & (part != 1) & (part == part)]
+            if wrong.size:
+                raise ValueError(f"Y: {wrong[0]} was given. Write 1 for present, 0 for absent, NaN for unknown.")
+        self.Y: NDArray[Any] = Y.astype(np.float32 if unknown else np.int8, copy=False).view()
         self.Y.flags.writeable = False
 
     def __len__(self) -> int:
@@ -95,7 +102,10 @@ class Annotations:
 
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Number of images per label where it is present, absent and unknown."""
-        present, unknown = np.count_nonzero(self.Y == 1, axis=0), np.count_nonzero(self.Y != self.Y, axis=0)
+        present, unknown = np.zeros((2, len(self.labels)), dtype=np.int64)
+        for part in _blocks(self.Y):
+            present += np.count_nonzero(part == 1, axis=0)
+            unknown += np.count_nonzero(part != part, axis=0)
         return present, len(self.images) - present - unknown, unknown
 
     def to_csv(self, path: str | PathLike[str]) -> None:
@@ -110,6 +120,21 @@ class Annotations:
             table.insert(0, "split", [csv_cell(part) for part in self.split])
         table.insert(0, "path", [csv_cell(name) for name in self.images], allow_duplicates=True)
         write_atomically(Path(path), lambda file: table.to_csv(file, index=False, lineterminator="\n"))
+
+
+def absent(n_images: int, n_labels: int, dtype: type = np.int8) -> NDArray[Any]:
+    """Y without any label; a ValueError, and no attempt, if it would have too many entries."""
+    with suppress(MemoryError):
+        if n_images * n_labels <= MOST_ENTRIES:
+            return np.zeros((n_images, n_labels), dtype=dtype)
+    size = f"{n_images:,} images and {n_labels:,} labels make {n_images * n_labels:,} entries"
+    raise ValueError(f"Y: {size}, too many for the memory, or more than {MOST_ENTRIES:,}. Leave out rare labels.")
+
+
+def _blocks(Y: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Rows of a matrix, of a few MB at a time."""
+    step = max(1, _BLOCK // Y.shape[1])
+    return (Y[start : start + step] for start in range(0, len(Y), step))
 
 
 def match_rows(paths: Sequence[str], images: Sequence[str]) -> NDArray[np.int64]:

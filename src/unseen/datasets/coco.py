@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from unseen.datasets.annotations import Annotations
+from unseen.datasets.annotations import Annotations, absent
 from unseen.files import DAMAGE, reason
 from unseen.validation import check_choice
 
@@ -52,7 +52,7 @@ def _to_annotations(content: Any, crowd: float) -> Annotations:
     rows, columns = ({entry["id"]: i for i, entry in enumerate(part)} for part in (images, labels))
     if (len(rows), len(columns)) != (len(images), len(labels)):
         raise ValueError("two images or categories with the same id")
-    Y = np.zeros((len(images), len(labels)), dtype=np.float32)
+    Y = absent(len(images), len(labels), np.int8 if crowd == crowd else np.float32)
     # Single objects come last: they override a crowd of the same category.
     for entry in sorted(content["annotations"], key=lambda entry: not entry.get("iscrowd", 0)):
         value = crowd if entry.get("iscrowd", 0) else 1.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from unseen.files import DownloadError, Progress, download, locked, writing
+from unseen.files import DownloadError, Progress, download, expanded, locked, writing
 from unseen.validation import check_choice, listed
 
 
@@ -60,7 +60,7 @@ def get_data_set(
     """
     data_set = DATA_SETS[check_choice(name, "name", tuple(DATA_SETS))]
     report = report or (lambda title: lambda done, total: None)
-    into = Path(into).expanduser()
+    into = expanded(into)
     target = into / data_set.folder
     with locked(into / f".{name}.lock", argument="into"):
         # Hidden archives are ours, also after a kill.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.datasets.annotations import NAME_COLUMNS, SPLIT_COLUMNS, Annotations, Form
+from unseen.datasets.annotations import NAME_COLUMNS, SPLIT_COLUMNS, Annotations, Form, absent
 from unseen.files import DAMAGE, csv_text, guess_delimiter, reason
 from unseen.validation import check_choice, check_names, listed
 
@@ -77,7 +78,7 @@ def read_table(
         advice = "Give it one split." if form == "pairs" else "Write one row per image."
         raise _wrong(path, f"the image {repeated[0]!r} occurs twice. {advice}")
     if form == "columns":
-        Y = _read_cells(path, table.set_index(0)[columns].set_axis(labels, axis=1), tristate)
+        Y: NDArray[Any] = _read_cells(path, table[0], labels, table.to_numpy()[:, columns], tristate)
     elif len(labels) == 1:
         labels, Y = _read_mentions(path, table[0], table[columns[0]], form, separator)
     else:
@@ -99,21 +100,23 @@ def _read_text(path: Path) -> tuple[DataFrame, list[str]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = next((line for line in file if line.strip()), "")
-            sep = guess_delimiter(header)
             file.seek(0)
-            # With header=None rows longer than the first are errors; the Python engine pads shorter ones with NaN.
-            cells = pd.read_csv(file, sep=sep, header=None, dtype=str, keep_default_na=False, engine="python")
-    except DAMAGE as error:
+            lines = csv.reader(file, delimiter=guess_delimiter(header), strict=True)
+            rows = [row for line in lines if any(row := [cell.strip() for cell in line])]
+        n_cells = len(rows[0]) if rows else 0
+        if longer := next((row for row in rows if len(row) > n_cells), None):
+            raise ValueError(f"the row {longer[0][:60]!r} has {len(longer)} cells, and the first row {n_cells}")
+    except (*DAMAGE, csv.Error) as error:
         why = reason(error)
         raise _wrong(path, f"not a table in UTF-8 ({why}). Quote cells that contain its separator.") from None
-    cells = cells.apply(lambda column: column.str.strip())
-    cells = cells[(cells != "").any(axis=1)]
-    short = cells[0][cells.isna().any(axis=1)].tolist()
-    if short or len(cells) < 2:
+    short = next((row for row in rows if len(row) < n_cells), None)
+    if short or len(rows) < 2:
         what = f"the row {short[0]!r} has too few cells" if short else "there are no rows"
         raise _wrong(path, f"{what}. Write the names of the columns and one row per image.")
-    cells[0] = cells[0].map(csv_text)
-    return cells[1:], [csv_text(name) for name in cells.iloc[0]]
+    names = list(map(csv_text, rows.pop(0)))
+    for row in rows:
+        row[0] = csv_text(row[0])
+    return pd.DataFrame(np.array(rows, dtype=object), dtype=object), names
 
 
 def _label_columns(path: Path, names: list[str], ignore: Sequence[str]) -> list[int]:
@@ -133,23 +136,29 @@ def _label_columns(path: Path, names: list[str], ignore: Sequence[str]) -> list[
     return columns
 
 
-def _read_cells(path: Path, cells: DataFrame, tristate: str | None) -> NDArray[np.float32]:
+def _read_cells(
+    path: Path, images: Series[str], labels: list[str], cells: NDArray[Any], tristate: str | None
+) -> NDArray[np.float32]:
+    import pandas as pd
+
     codes = _CELLS
     if tristate is not None:
         codes = {"1": 1, "-1": 0, "0": np.nan if tristate == "unknown" else 0, **_UNKNOWN}
-    values = cells.apply(lambda column: column.str.lower())
-    wrong = np.argwhere(~values.isin(list(codes)).to_numpy())
+    found, texts = pd.factorize(cells.ravel())
+    values = np.array([codes.get(text.lower(), -1) for text in texts], dtype=np.float32)  # -1: not to be read
+    Y: NDArray[np.float32] = values[found].reshape(cells.shape)
+    wrong = np.argwhere(Y == -1)
     if len(wrong):
         row, column = wrong[0]
-        what = f"column {cells.columns[column]!r} of image {cells.index[row]!r} holds {cells.iloc[row, column]!r}"
+        what = f"column {labels[column]!r} of image {images[row]!r} holds {cells[row, column]!r}"
         advice = "Write 1, 0, or nothing for unknown; in a table of 1, 0 and -1, pass tristate to define 0"
         raise _wrong(path, f"{what}. {advice}; names of labels go into one column 'labels'.")
-    return np.asarray(values.apply(lambda column: column.map(codes)), dtype=np.float32)
+    return Y
 
 
 def _read_mentions(
     path: Path, images: Series[str], cells: Series[str], form: str, separator: str | None
-) -> tuple[list[str], NDArray[np.float32]]:
+) -> tuple[list[str], NDArray[np.int8]]:
     """Labels and Y of the forms that list only the labels present."""
     import pandas as pd
 
@@ -162,6 +171,6 @@ def _read_mentions(
         cells = cells.str.split(separator or (used or [";"])[0], regex=False).explode().str.strip()
     named = cells[cells != ""]
     rows, columns = pd.Index(images.unique()), pd.Index(named.unique())
-    Y = np.zeros((len(rows), len(columns)), dtype=np.float32)
+    Y = absent(len(rows), len(columns))
     Y[rows.get_indexer(images[named.index]), columns.get_indexer(named)] = 1
     return columns.tolist(), Y

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unseen.files import expanded
 from unseen.hub import PAIRS, find_pair, import_extra
 from unseen.images import imagenet
 from unseen.images.preprocessing import Preprocessing
@@ -95,7 +96,7 @@ class OnnxBackbone(Backbone):
     def __init__(
         self, path: str | Path, *, name: str | None = None, n_threads: int | None = None, settings: Any = None
     ) -> None:
-        path = Path(path).expanduser()
+        path = expanded(path)
         settings = _read_settings(path) if settings is None else settings
         self.name = name or os.path.abspath(path)  # noqa: PTH100 (links stay links, unlike with resolve)
         runtime = import_extra("onnxruntime", "images")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from unseen.files import DAMAGE, guess_delimiter, locked, reason, writing
+from unseen.files import DAMAGE, check_unpacked, guess_delimiter, locked, reason, regular, writing
 from unseen.images import backbones, imagenet
 from unseen.images.backbones import Backbone, Described
 from unseen.images.preprocessing import prepare, shorter_side
@@ -197,7 +197,9 @@ class _Version(NamedTuple):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays of the rows by file name, memory-mapped."""
         files = (self.folder / name for name in _ARRAYS)
-        return {file.name: np.load(file, mmap_mode="r", allow_pickle=False) for file in files if file.exists()}
+        return {
+            file.name: np.load(regular(file), mmap_mode="r", allow_pickle=False) for file in files if file.exists()
+        }
 
     def done(self) -> list[tuple[int, list[Any]]]:
         """Rows that are done, and their images."""
@@ -226,10 +228,12 @@ def _versions(folder: Path, argument: str) -> list[_Version]:
 
 
 def _read_version(folder: Path) -> _Version:
-    content = json.loads((folder / _INDEX).read_text())
+    content = json.loads(regular(folder / _INDEX).read_text())
     if content.setdefault("format", _FORMAT) != _FORMAT:  # without a number: as the first one
         raise ValueError(f"format {content['format']!r:.20}, this version of unseen reads {_FORMAT}")
-    version = _Version(folder, content, np.load(folder / _DONE))
+    if not folder.name.isdecimal():
+        raise ValueError(f"its folder {folder.name!r} has no number for a name")
+    version = _Version(folder, content, np.load(regular(folder / _DONE)))
     n_rows = {len(content["images"]), *map(len, (version.mask, *version.arrays().values()))}
     are_known = {"name", "fingerprint", "class_names", "preprocessing"} <= content["backbone"].keys()
     are_images = all([type(part) for part in image] == [str, int, int] for image in content["images"])
@@ -338,7 +342,7 @@ def open_features(path: str | Path) -> FeatureSet:
     if path.is_dir() or not path.exists():
         return _open_folder(path)
     try:
-        return _open_file(path)
+        return _open_file(regular(path))
     except DAMAGE as error:
         advice = "Pass a folder that unseen features made, or a .npz, .npy or .csv file"
         raise ValueError(f"path: {str(path)!r} cannot be read as features ({reason(error)}). {advice}.") from error
@@ -359,6 +363,7 @@ def _open_file(path: Path) -> FeatureSet:
     if path.suffix.lower() in (".csv", ".tsv"):
         arrays = _read_table(path)
     else:
+        check_unpacked(path)
         content = np.load(path, mmap_mode="r", allow_pickle=False)
         arrays = {"features": content} if isinstance(content, np.ndarray) else dict(content)
     X, logits = (_matrix(arrays, keys) for keys in (("features", "X"), ("logits", "imagenet_logits")))

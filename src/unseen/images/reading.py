@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from unseen.files import guess_delimiter
+from unseen.files import guess_delimiter, read_whole
 from unseen.hub import import_extra
 from unseen.validation import listed
 
@@ -103,10 +103,11 @@ def _paths_in(source: Path, problems: list[Problem]) -> Iterable[str]:
     if source.suffix.lower() not in (".csv", ".txt"):
         return [str(source)]
     try:
-        lines = source.read_text("utf-8-sig").splitlines()
+        lines = read_whole(source).decode("utf-8-sig").splitlines()
         names = _column(lines, source) if source.suffix.lower() == ".csv" else map(str.strip, lines)
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"sources: {str(source)!r} is not a list of paths in UTF-8 ({error}).") from None
+    except (UnicodeDecodeError, OSError, csv.Error) as error:
+        what = f"{str(source)!r} is not a list of paths in UTF-8 ({error})"
+        raise ValueError(f"sources: {what}. Pass a .txt or .csv file of them.") from None
     # Beside the list if it exists there, else in the current folder if it exists there.
     places = ((source.parent / name, Path(name)) for name in names if name and not name.startswith("#"))
     return [str(here if here.exists() and not beside.exists() else beside) for beside, here in places]

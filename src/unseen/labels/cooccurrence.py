@@ -17,13 +17,24 @@ import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, combinations_with_replacement, islice
+from itertools import chain, combinations_with_replacement
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen.files import DAMAGE, cache_dir, guess_delimiter, lines_of, open_session, reason, write_atomically
+from unseen.files import (
+    DAMAGE,
+    MOST_LINE,
+    cache_dir,
+    guess_delimiter,
+    lines_of,
+    most_unpacked,
+    open_session,
+    read_whole,
+    reason,
+    write_atomically,
+)
 from unseen.hub import import_extra
 from unseen.validation import Matrix, check_names, listed
 
@@ -52,7 +63,7 @@ def read_hit_counts(path: str | Path, labels: Iterable[str] | None = None) -> pd
     """
     pd = import_extra("pandas", "images")
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = read_whole(path).decode("utf-8-sig")
         separator = guess_delimiter(text.partition("\n")[0])
         table = pd.read_csv(io.StringIO(text), sep=separator, header=None, dtype=str, keep_default_na=False)
         names, rows = check_names(table.iloc[0, 1:], "first row"), check_names(table.iloc[1:, 0], "first column")
@@ -82,7 +93,7 @@ def count_tag_sets(
     labels : iterable of str
     separator : str, optional
         Of the tags, or ``"whitespace"``; by default tab, semicolon or comma, whichever most of the first 200 lines
-        contain, or else white space.
+        (or 16 MB) contain, or else white space.
 
     Examples
     --------
@@ -98,9 +109,10 @@ def count_tag_sets(
     else:
         reader = gzip.open if str(source).endswith(".gz") else open
         try:
+            most = most_unpacked(Path(source)) if str(source).endswith(".gz") else None
             # Bytes that are not UTF-8 lose only the tag that contains them.
             with reader(source, "rt", encoding="utf-8-sig", errors="replace") as file:
-                sets = _count(lines_of(file), rows, separator)
+                sets = _count(lines_of(file, most), rows, separator)
         except FileNotFoundError:
             raise
         except DAMAGE as error:
@@ -128,7 +140,12 @@ def _spellings(labels: tuple[str, ...]) -> dict[str, int]:
 def _count(lines: Iterator[str], rows: Mapping[str, int], separator: str | None) -> Counter[frozenset[int | None]]:
     """How many lines carry each set of labels; None stands for any other tag."""
     if separator is None:
-        first = list(islice(lines, 200))
+        first, n_read = list[str](), 0
+        for line in lines:
+            first.append(line)
+            n_read += len(line)
+            if len(first) == 200 or n_read > MOST_LINE:
+                break
         lines = chain(first, lines)
         votes = {mark: sum(mark in line.strip() for line in first) for mark in ("\t", ";", ",")}
         separator = max(votes, key=lambda mark: votes[mark]) if any(votes.values()) else "whitespace"

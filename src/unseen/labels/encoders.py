@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from unseen.files import expanded
 from unseen.hub import PAIRS, fetch, find_pair, import_extra, is_hub_id, is_there, read_json
 from unseen.validation import check_count, listed
 
@@ -86,7 +87,7 @@ class OnnxEncoder:
         n_threads: int | None = 1,
     ) -> None:
         runtime, tokenizers = import_extra("onnxruntime", "images"), import_extra("tokenizers", "hub")
-        graph = _find_graph(Path(path).expanduser())
+        graph = _find_graph(expanded(path))
         words = _beside(graph, "tokenizer.json")
         if not words.is_file():
             raise FileNotFoundError(f"path: there is no 'tokenizer.json' beside {str(graph)!r} or one folder up.")
@@ -195,7 +196,7 @@ def with_absolute_path(source: str) -> str:
     path, prompt = split_prompt(source)
     if path in PAIRS or not is_there(path):
         return source
-    return str(Path(path).expanduser().absolute()) + (f":{prompt}" if prompt else "")
+    return str(expanded(path).absolute()) + (f":{prompt}" if prompt else "")
 
 
 def open_encoder(source: str | Path | TextEncoder = "use") -> TextEncoder:
@@ -245,7 +246,7 @@ def file_stamp(path: Path) -> str:
 
 
 def _graph_of(source: str) -> Path:
-    path = Path(source).expanduser()
+    path = expanded(source)
     if is_there(source) or path.suffix == ".onnx" or path.is_absolute():
         return _find_graph(path)
     name = MINILM if source == "minilm" else source

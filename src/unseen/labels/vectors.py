@@ -12,13 +12,26 @@ from functools import partial
 from itertools import islice, takewhile
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from unseen.files import DAMAGE, MOST_LINE, cache_dir, download, lines_of, locked, reason, write_atomically
+from unseen.files import (
+    DAMAGE,
+    MOST_LINE,
+    cache_dir,
+    check_unpacked,
+    download,
+    expanded,
+    lines_of,
+    locked,
+    most_unpacked,
+    reason,
+    regular,
+    write_atomically,
+)
 from unseen.hub import import_extra
 from unseen.labels.encoders import TextEncoder, encoder_release, file_stamp, open_encoder, split_prompt
 from unseen.labels.names import Resolution, as_phrase, candidate_words, resolve_name
@@ -43,6 +56,7 @@ _MOST_TEXTS = 100_000  # kept in the cache per encoder and prompt
 
 _NUMBER = re.compile(rb"\s*[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
 
+Parsed = TypeVar("Parsed")
 Rows = Iterable[tuple[bytes, Any]]  # words, and their numbers as the reader found them
 
 
@@ -124,36 +138,48 @@ def cached_vectors(texts: Sequence[str], source: str) -> NDArray[np.float32]:
         with suppress(OSError), locked(path.with_name(f".{path.stem}.lock")):
             merged = _read_texts(path) | made  # another process may have added texts
             if len(merged) <= _MOST_TEXTS:
-                _write_arrays(path, texts=np.array(list(merged)), vectors=np.array(list(merged.values())))
+                _write_cache(path, merged, np.array(list(merged.values())))
     return np.array([known[text] for text in texts])
 
 
 def _read_texts(path: Path) -> dict[str, NDArray[np.float32]]:
-    texts, vectors = _read_arrays(path, "texts", "vectors")
-    return dict(zip(texts.tolist(), vectors, strict=True))
+    return _read_cache(path, lambda texts, vectors: dict(zip(texts, vectors, strict=True))) or {}
 
 
-def _read_arrays(path: Path, *names: str) -> list[NDArray[Any]]:
-    """Texts and vectors from a file of the cache; empty arrays if it is absent or, with a warning, damaged."""
+def _read_cache(path: Path, parse: Callable[[list[str], NDArray[Any]], Parsed]) -> Parsed | None:
+    """Texts and vectors in a file of the cache, parsed; None if it is absent, old or, with a warning, damaged."""
     try:
+        check_unpacked(regular(path))
         with np.load(path, allow_pickle=False) as file:
-            texts, vectors = arrays = [file[name] for name in names]
-        if texts.dtype.kind == "U" and vectors.shape[0] == len(texts) and np.isfinite(vectors).all():
-            return arrays
-        raise ValueError("its arrays do not belong together")
+            if "sha256" not in file:
+                return None
+            texts, vectors, digest = (file[name] for name in ("texts", "vectors", "sha256"))
+        if texts.ndim != 1 or vectors.ndim != 2 or vectors.dtype.kind != "f" or not np.isfinite(vectors).all():
+            raise ValueError("it has other arrays than one text and one vector per row")
+        if digest != _digest_of(texts, vectors):
+            raise ValueError("it was changed")
+        return parse(texts.tolist(), vectors)
     except OSError:  # not there, or not for this user
         pass
     except Exception as error:  # a damaged file can make NumPy raise almost anything
         warnings.warn(f"cache: {str(path)!r} is damaged and made again ({error!r}).", stacklevel=2)
-    return [np.empty(0) for _ in names]
+    return None
 
 
-def _write_arrays(path: Path, **arrays: NDArray[Any]) -> None:
+def _write_cache(path: Path, given: Iterable[str], vectors: NDArray[Any]) -> None:
+    texts = np.array(list(given))
+
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+            digest = np.array(_digest_of(texts, vectors))
+            np.savez(file, allow_pickle=False, texts=texts, vectors=vectors, sha256=digest)
 
     write_atomically(path, write)
+
+
+def _digest_of(texts: NDArray[Any], vectors: NDArray[Any]) -> str:
+    start = repr((texts.tolist(), vectors.dtype.str, vectors.shape)).encode()
+    return hashlib.sha256(start + vectors.tobytes()).hexdigest()
 
 
 def _digest(*parts: object) -> str:
@@ -167,35 +193,43 @@ def _find_names(
     wanted = {word.encode() for name in names for word in candidate_words(name)}
     # With the words looked for: an entry of other rules is not used.
     path = cache_dir("word-vectors") / f"{_digest(version, *names, sorted(wanted))}.npz"
-    stored, vectors = _read_arrays(path, "resolved", "vectors")
-    if len(stored) == len(names):
-        parts = map(json.loads, stored.tolist())
-        return tuple(Resolution(name, tuple(words), rule, tuple(x)) for name, words, rule, x in parts), vectors
+
+    def parse(texts: list[str], vectors: Matrix) -> tuple[tuple[Resolution, ...], Matrix]:
+        parts = [json.loads(text) for text in texts]
+        resolved = tuple(Resolution(name, tuple(words), rule, tuple(x)) for name, words, rule, x in parts)
+        if [item.name for item in resolved] != list(names) or len(vectors) != len(names):
+            raise ValueError("it has other names")
+        return resolved, vectors
+
+    if (stored := _read_cache(path, parse)) is not None:
+        return stored
     ranks: dict[str, int] = {}
     found: dict[str, Matrix] = {}
-    first: list[Matrix] = []
+    total, n_first = np.empty(0), 0
     for rank, (word, numbers) in enumerate(read()):
         if rank < _AVERAGED or word in wanted:
             vector = _parse(word, numbers, table)
-            if first and len(vector) != len(first[0]):
-                _fail(table, f"{word[:40]!r} has {len(vector)} numbers, and the first word {len(first[0])}")
-            first += [vector] if rank < _AVERAGED else []
+            if n_first and len(vector) != len(total):
+                _fail(table, f"{word[:40]!r} has {len(vector)} numbers, and the first word {len(total)}")
+            if rank < _AVERAGED:
+                total, n_first = total + vector if n_first else vector, rank + 1
             if word in wanted:  # the first entry of a repeated word counts
                 ranks.setdefault(word.decode(), rank)
                 found.setdefault(word.decode(), vector)
-    if not first:
+    if not n_first:
         _fail(table, "it contains no vectors")
     resolved = tuple(resolve_name(name, ranks) for name in names)
-    vectors = np.array([np.mean([found[word] for word in item.words] or first, axis=0) for item in resolved])
+    means = ([found[word] for word in item.words] or [total / n_first] for item in resolved)
+    vectors = np.array([np.mean(words, axis=0) for words in means])
     with suppress(OSError):
-        _write_arrays(path, resolved=np.array([json.dumps(item) for item in resolved]), vectors=vectors)
+        _write_cache(path, map(json.dumps, resolved), vectors)
     return resolved, vectors
 
 
 def _split_member(source: str) -> tuple[Path, str | None]:
     """Path and, for ``archive.zip:member``, the member; a colon in an existing path is literal."""
     outer, _, member = source.rpartition(":")
-    path, archive = Path(source).expanduser(), Path(outer).expanduser()
+    path, archive = expanded(source), expanded(outer)
     return (archive, member) if archive.suffix == ".zip" and not path.exists() else (path, None)
 
 
@@ -254,14 +288,15 @@ def _read_text(stream: Iterable[bytes], file: Path, name: str) -> Rows:
     A word may contain the separator: the last numbers of a line, as many as there are dimensions, are its vector.
     """
     mark = b"," if name.endswith(".csv") else b" "
+    most = most_unpacked(file) if file.suffix in (".gz", ".zip") else None
     promised, dim, n_read = None, 0, 0
-    for number, line in enumerate(lines_of(stream)):
+    for number, line in enumerate(lines_of(stream, most)):
         text = line.strip(b" \t\r\n\xef\xbb\xbf" if number == 0 else b" \t\r\n").replace(b"\t", mark)
         word, _, numbers = text.partition(mark)
         if number == 0 and re.fullmatch(rb"[0-9]+ [0-9]+", text):
-            promised, dim = int(word), int(numbers)
+            promised, dim = int(word), _checked_dim(file, int(numbers))
         elif text and not (number == 0 and mark == b"," and word in (b"", b"word", b"name", b"label")):
-            dim = dim or len(list(takewhile(_NUMBER.fullmatch, reversed(numbers.split(mark)))))
+            dim = dim or len(list(takewhile(_NUMBER.fullmatch, reversed(numbers.rsplit(mark, _MOST_DIMS + 1)))))
             # Splitting at the first separator works for nearly every line; counting separators finds the others.
             if dim and numbers.count(mark) != dim - 1:
                 word, *fields = text.rsplit(mark, dim)
@@ -278,8 +313,7 @@ def _read_binary(stream: Any, file: Path) -> Rows:
     if len(header) != 2 or not all(field.isdigit() for field in header):
         _fail(file, "it is not in word2vec's binary format. For a fastText model, pass the .vec file")
     n_words, dim = map(int, header)
-    if dim > _MOST_DIMS:
-        _fail(file, f"its first line announces {dim} numbers per word")
+    _checked_dim(file, dim)
     for _ in range(n_words):
         word = b""
         while not word.endswith(b" ") and len(word) < MOST_LINE and (start := stream.peek(1)):
@@ -290,11 +324,20 @@ def _read_binary(stream: Any, file: Path) -> Rows:
         yield word[:-1].strip(b"\n"), np.frombuffer(vector, dtype="<f4")
 
 
+def _checked_dim(file: Path, dim: int) -> int:
+    if dim > _MOST_DIMS:
+        _fail(file, f"its first line announces {dim} numbers per word")
+    return dim
+
+
 def _read_arrays_of_words(path: Path) -> Rows:
     """Arrays ``words`` and ``vectors``; safetensors has no strings: there, words are UTF-8 joined by newlines."""
     try:
+        check_unpacked(path)
         arrays = np.load(path, allow_pickle=False) if path.suffix == ".npz" else load_file(path)
         words, vectors = arrays["words"], arrays["vectors"]
+        if words.ndim != 1 or vectors.ndim != 2:
+            raise ValueError("they have other shapes than one word and one vector per row")
         blob = words if words.dtype == np.uint8 else np.frombuffer("\n".join(words).encode(), dtype=np.uint8)
         return list(zip(blob.tobytes().split(b"\n"), vectors, strict=True))
     except Exception as error:  # numpy's and safetensors' own errors
@@ -302,9 +345,12 @@ def _read_arrays_of_words(path: Path) -> Rows:
 
 
 def _parse(word: bytes, numbers: Any, file: str) -> Matrix:
+    is_text = isinstance(numbers, bytes)
+    fields = numbers.replace(b",", b" ").split(maxsplit=_MOST_DIMS) if is_text else numbers
+    if len(fields) > _MOST_DIMS:
+        _fail(file, f"{word[:40]!r} has more than {_MOST_DIMS:,} numbers")
     vector = np.empty(0)
     with suppress(ValueError):
-        fields = numbers.replace(b",", b" ").split() if isinstance(numbers, bytes) else numbers
         vector = np.array(fields, dtype=np.float64)
     if not vector.size or not np.isfinite(vector).all():
         _fail(file, f"the numbers of {word[:40]!r} are not all finite numbers")

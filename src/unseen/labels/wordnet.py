@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unseen.files import expanded
 from unseen.hub import import_extra
 from unseen.labels.names import read_data
 from unseen.validation import Matrix, check_names, find_names, listed
@@ -102,7 +103,7 @@ def open_wordnet(source: Any = None) -> Any:
         with suppress(LookupError):
             corpora.wordnet.ensure_loaded()
             return corpora.wordnet
-    folder = Path(source or "/usr/share/wordnet").expanduser()
+    folder = expanded(source or "/usr/share/wordnet")
     if not (folder / "data.noun").is_file() or not (folder / "index.noun").is_file():
         raise FileNotFoundError(
             f"wordnet: there is no WordNet in {str(folder)!r}. Install one (`apt-get install wordnet-base` on "

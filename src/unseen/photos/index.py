@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unseen.files import expanded, regular
 from unseen.images.backbones import Backbone, open_backbone
 from unseen.images.features import REDUCED, in_threads
 from unseen.images.preprocessing import prepare, shorter_side
@@ -116,7 +117,7 @@ def index_folders(
     check_choice(engine, "engine", ("local", "dask"))
     if jobs is not None:
         check_count(jobs, "jobs")
-    given, dropped = ([Path(os.path.abspath(Path(folder).expanduser())) for folder in some]  # noqa: PTH100
+    given, dropped = ([Path(os.path.abspath(expanded(folder))) for folder in some]  # noqa: PTH100
                       for some in (folders, forget))  # fmt: skip
     for folder in given:
         if not folder.is_dir():
@@ -387,7 +388,7 @@ class _Writer:
 def describe_file(file: File, backbone: Backbone, known: set[bytes]) -> Described:
     """Read and describe one file, unless its content is known."""
     try:
-        with open(file.place, "rb") as content:  # noqa: PTH123
+        with regular(file.place).open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").digest()
         if digest in known:
             return Described(file, digest)

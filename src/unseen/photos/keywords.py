@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from unseen.files import read_whole
 from unseen.photos.xmp import LISTS, Packet, open_packet
 
 __all__ = ["Keyword", "embedded_keywords", "find_sidecars", "keywords_in", "read_keywords"]
@@ -64,7 +65,7 @@ def find_sidecars(photo: Path) -> list[tuple[Path, Packet]]:
     for name in dict.fromkeys((photo.name, photo.stem)):
         path = next((path for end in (".xmp", ".XMP") if (path := photo.with_name(name + end)).is_file()), None)
         if path is not None:
-            packet = open_packet(path.read_bytes(), str(path))
+            packet = open_packet(read_whole(path), str(path))
             if name == photo.name or packet.extension in ("", photo.suffix.lower().removeprefix(".")):
                 found.append((path, packet))
     return found

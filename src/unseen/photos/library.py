@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from unseen.files import expanded
 from unseen.images.backbones import DEFAULT, Backbone, open_backbone
 from unseen.images.features import FeatureSet
 from unseen.labels.encoders import with_absolute_path
@@ -73,7 +74,7 @@ class PhotoLibrary:
         backbone : Backbone or str, optional
             For a new library: the network that describes its photos, "efficientnet-lite0" by default.
         """
-        folder = storage.default_library() if path is None else Path(path).expanduser().absolute()
+        folder = storage.default_library() if path is None else expanded(path).absolute()
         with storage.sqlite_errors(folder):
             if not (folder / storage.DATABASE).is_file():
                 if not create:
@@ -264,7 +265,7 @@ class PhotoLibrary:
         if not isinstance(photo, Photo):
             with self.snapshot() as now:
                 found = next(now.photos(*now.condition(None, None, photo)), None)
-            if found is None or found[1].path != os.path.abspath(Path(photo).expanduser()):  # noqa: PTH100
+            if found is None or found[1].path != os.path.abspath(expanded(photo)):  # noqa: PTH100
                 raise ValueError(f"photo: {str(photo)!r} is not in the library. Index its folder first.")
             photo = found[1]
         given = (bytes.fromhex(photo.digest), label_key(word))

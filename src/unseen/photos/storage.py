@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.files import locked, writing
+from unseen.files import expanded, locked, writing
 from unseen.images.backbones import Backbone
 from unseen.photos.tags import Journal
 from unseen.validation import counted
@@ -84,7 +84,7 @@ def default_library() -> Path:
     from platformdirs import user_data_path
 
     named = os.environ.get("UNSEEN_LIBRARY")
-    return Path(named).expanduser().absolute() if named else user_data_path("unseen", appauthor=False) / "library"
+    return expanded(named).absolute() if named else user_data_path("unseen", appauthor=False) / "library"
 
 
 def connect(path: Path, *, write: bool = False) -> sqlite3.Connection:
@@ -260,7 +260,7 @@ class Snapshot(NamedTuple):
                 without = f"{counted(n_without, 'photo')} without a date left out"
                 warnings.warn(f"since, until: {without}.", stacklevel=5)
         if folder is not None:
-            place = Path(os.path.abspath(Path(folder).expanduser()))  # noqa: PTH100 (links stay links)
+            place = Path(os.path.abspath(expanded(folder)))  # noqa: PTH100 (links stay links)
             inside, bounds = _inside(self.roots, place)
             parts.append(inside)
             values += bounds

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from unseen.files import advice, csv_cell, part_of, write_atomically
+from unseen.files import advice, csv_cell, part_of, read_whole, write_atomically
 from unseen.photos.keywords import Keyword, embedded_keywords, find_sidecars, keywords_in
 from unseen.photos.xmp import LISTS, Packet, open_packet
 
@@ -189,9 +189,12 @@ def _undone(change: Change) -> bytes:
 def _read(path: str) -> bytes:
     if os.path.islink(path) and not os.path.exists(path):  # noqa: PTH110, PTH114
         raise OSError(f"photo: {path!r} is a link to a file that does not exist. Remove it.")
-    with suppress(FileNotFoundError):
-        return Path(path).read_bytes()
-    return b""
+    try:
+        return read_whole(path)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise OSError(f"photo: {path!r} cannot be read ({error.strerror or error}). Move it away.") from error
 
 
 def _digest(content: bytes) -> str:
