@@ -25,6 +25,7 @@ from unseen.validation import Annotations, Labels, Matrix, Targets, check_count,
 SURE, MAYBE = 0.8, 0.3  # probability from which a tag is called sure, and from which it is shown at all
 MOST_FEATURES = 10_000_000  # of an image, in a model file
 SAME = 1e-5  # tolerance between two calls of an encoder, relative to the largest entry of a vector
+MOST_DISTANCES = 2**20  # between labels, computed at a time
 MOST_KEPT = 12  # matrices of labels for which something is kept, by model
 
 Kept = TypeVar("Kept")
@@ -558,12 +559,15 @@ def seen_places(M: Matrix, seen: Matrix) -> NDArray[np.intp]:
     one: an encoder gives a text the same vector only up to rounding.
     """
     places, limits = np.full(len(M), -1, dtype=np.intp), SAME * np.abs(seen).max(axis=1)
-    # Few labels agree in the first entries: the others need not be compared further.
-    rows = np.flatnonzero((cdist(M[:, :8], seen[:, :8], "chebyshev") <= limits).any(axis=1))
-    if len(rows):
-        distances = cdist(M[rows], seen, "chebyshev")
-        nearest = distances.argmin(axis=1)
-        places[rows] = np.where(distances.min(axis=1) <= limits[nearest], nearest, -1)
+    size = MOST_DISTANCES // max(len(seen), 1) + 1
+    for first in range(0, len(M), size):
+        # Few labels agree in the first entries: the others need not be compared further.
+        close = cdist(M[first : first + size, :8], seen[:, :8], "chebyshev") <= limits
+        rows = first + np.flatnonzero(close.any(axis=1))
+        if len(rows):
+            distances = cdist(M[rows], seen, "chebyshev")
+            nearest = distances.argmin(axis=1)
+            places[rows] = np.where(distances.min(axis=1) <= limits[nearest], nearest, -1)
     return places
 
 
