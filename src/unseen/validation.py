@@ -17,6 +17,8 @@ FloatMatrix = NDArray[np.floating[Any]]
 Truth = tuple[BoolMatrix, BoolMatrix | None]  # which entries are positive, and which are known if not all
 
 MOST_LISTED = 5  # items shown in a message
+LEAST, MOST = 1e-100, 1e100  # sizes of numbers whose squares stay in range
+ENTRIES = 1e-50, 1e50  # and sizes of data, which is multiplied several times
 
 
 def listed(items: Sequence[Any]) -> str:
