@@ -77,6 +77,35 @@ def test_unknown_names_are_listed_with_the_nearest():
     assert (check.counted(1, "image"), check.counted(2000, "image")) == ("1 image", "2,000 images")
 
 
+def test_masked_annotations_are_unknown():
+    Y = np.ma.array([[1, 0], [0, 1], [1, 1]], mask=[[0, 0], [0, 1], [1, 0]])
+    np.testing.assert_array_equal(check.check_annotations(Y, 3).T, [[1, -1], [-1, 0], [0, 1]])
+    np.testing.assert_array_equal(check.check_targets(Y)[1], [[True, True], [True, False], [False, True]])
+    assert check.check_annotations(np.ma.array([0, 1, 1]), 3).names == ("1",)
+    with pytest.raises(ValueError, match=r"^scores: .*masked"):
+        check.check_scores(np.ma.masked_less(np.eye(2), 0.5))
+
+
+OTHER_NUMBERS = [
+    (np.eye(2) * 1j, "Complex"), (np.eye(2).astype("m8[s]"), "time spans"), (np.ones((2, 2), "M8[D]"), "dates"),
+    (np.ma.masked_equal(np.eye(2), 1), "masked"), (pd.DataFrame(np.eye(2).astype("m8[s]")), "time spans"),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("given", "found"), OTHER_NUMBERS)
+def test_numbers_of_another_kind_are_refused_and_not_converted(given, found):
+    with pytest.raises(ValueError, match=f"^relations: .*{found}"):
+        check.check_relations(given, ("a", "b"))
+    for vectors in (given, {"a": np.asanyarray(given)[0], "b": np.asanyarray(given)[1]}):
+        with pytest.raises(ValueError, match=f"^seen: .*{found}"):
+            check.check_labels(vectors, "seen")
+    if found != "masked":
+        for Y in (given, np.asarray(given)[:, 0]):
+            with pytest.raises(ValueError, match=f"^Y: .*{found}"):
+                check.check_annotations(Y, 2)
+
+
 @given(arrays(np.float64, (4, 4), elements=st.floats(0.0, 1e3)))
 def test_relations_are_made_exactly_symmetric(R):
     R = R + R.T

@@ -85,8 +85,8 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         X : array-like or CSR matrix of shape (n_images, n_features)
             Features; float32 and float64 are used as given, including memory-mapped arrays.
         Y : array-like of shape (n_images, n_seen), lists of tags, or vector of classes
-            1 = the image shows the label, 0 = it does not, NaN = unknown: the entry is left out of both sides
-            of the loss. Lists of tags, ``[["dog", "sofa"], [], ["cat"]]``, become columns in the order of
+            1 = the image shows the label, 0 = it does not, NaN or masked = unknown: the entry is left out of both
+            sides of the loss. Lists of tags, ``[["dog", "sofa"], [], ["cat"]]``, become columns in the order of
             ``seen``, or sorted without it. A vector of class names is read as one label per image.
         seen : labels, optional
             The annotated labels, in the order of the columns of Y: vectors of shape (n_seen, n_dims), a
@@ -413,12 +413,12 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:
         if is_dask(X):
             raise ValueError(f"X: {type(self).__name__} can score a Dask collection only. Pass X.compute().")
-        dtypes = getattr(X, "dtypes", [getattr(X, "dtype", None)])  # of the columns of a data frame
-        if any(getattr(dtype, "kind", "") in ("M", "m") for dtype in dtypes):
-            raise ValueError("X: dates or time spans were given. Pass numbers.")
+        validation.refuse_other_numbers(X, "X")
         try:
             X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
+            if str(error).startswith(("Complex data", "could not convert", "float() argument")):
+                raise type(error)(f"X: {str(error).splitlines()[0]}. Pass real numbers.") from None
             if "inhomogeneous" not in str(error):
                 raise
             raise ValueError("X: its rows have different lengths. Pass a matrix (n_images, n_features).") from None
@@ -484,6 +484,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     def _question(self, x: Any, label: Any) -> tuple[Any, str, Matrix]:
         """One image as a matrix of one row, the name of one label, and its embedded vector as a matrix."""
         check_is_fitted(self)
+        validation.refuse_other_numbers(x, "x")
         X = self._check_images(x if sp.issparse(x) or hasattr(x, "columns") else np.atleast_2d(np.asarray(x)))
         if X.shape[0] != 1:
             raise ValueError(f"x: {X.shape[0]} images were given. Pass the features of one image.")
