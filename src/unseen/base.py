@@ -425,6 +425,8 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         if sp.issparse(X):
             X = sp.csr_array(X, copy=not X.has_canonical_format)
             X.sum_duplicates()
+        if not self.normalize_:
+            validation.refuse_huge_entries(X)
         return X
 
     def _set_labels(self, n_seen: int, names: tuple[str, ...] | None, seen: Any, unseen: Any) -> None:

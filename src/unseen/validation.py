@@ -41,11 +41,17 @@ def check_count(value: Any, name: str, *, low: int = 1) -> int:
 
 
 def check_number(value: Any, name: str, *, low: float = 0.0, high: float = np.inf, strict: bool = False) -> float:
-    """``value`` as a finite number in [low, high], or in (low, high] if strict."""
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool | np.bool_) else np.nan
+    """``value`` as a finite number in [low, high], or in (low, high] if strict, of a size that can be squared."""
+    try:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool | np.bool_) else np.nan
+    except OverflowError:
+        value = number = np.inf  # an integer of hundreds of digits
     if not (np.isfinite(number) and low <= number <= high) or (strict and number == low):
         wanted = f"{'>' if strict else '>='} {low:g}" + (f" and <= {high:g}" if np.isfinite(high) else "")
         raise ValueError(f"{name}: {value!r} was given. Pass a finite number {wanted}.")
+    if number and not LEAST <= abs(number) <= MOST:
+        zero = "0, or " if low <= 0.0 and not strict else ""
+        raise ValueError(f"{name}: {value!r} was given. Pass {zero}a number of a size from {LEAST:g} to {MOST:g}.")
     return number
 
 
@@ -273,7 +279,13 @@ def check_labels(labels: Any, argument: str, known: Labels | None = None) -> Lab
         vectors = known.vectors[find_names(names, rows, argument, advice)]
     else:
         names, vectors = None, labels
-    return Labels(names, check_vectors(vectors, argument, names))
+    checked = check_vectors(vectors, argument, names)
+    largest, (low, high) = np.maximum(checked.max(axis=1), -checked.min(axis=1)), ENTRIES
+    extreme = (largest > high) | ((largest < low) & (largest > 0.0))
+    if extreme.any():
+        found = f"the largest entry of {which_vectors(extreme, names)} is {largest[extreme][0]:g}"
+        raise ValueError(f"{argument}: {found}. Scale it to between {low:g} and {high:g}.")
+    return Labels(names, checked)
 
 
 def _are_names(labels: Any) -> bool:
@@ -370,6 +382,8 @@ def check_relations(relations: Any, names: tuple[str, ...]) -> Matrix:
         raise ValueError("relations: some entries are NaN or infinite. Write 0 for labels with nothing in common.")
     if R.min() < 0.0:
         raise ValueError(f"relations: the smallest entry is {R.min():g}. Pass similarities, which are >= 0.")
+    if R.max() > MOST:
+        raise ValueError(f"relations: the largest entry is {R.max():g}. Pass R / R.max(): entries up to {MOST:g}.")
     if not np.allclose(R, R.T, rtol=1e-6, atol=1e-12):
         raise ValueError("relations: not symmetric. Pass (R + R.T) / 2 if that is intended.")
     return 0.5 * (R + R.T)

@@ -52,6 +52,8 @@ BAD_FITS = {
     "seen with NaN": (lambda d, Y: {"seen": with_entry(d.seen_labels.vectors, NAN)}, "^seen: .*vector 1"),
     "seen masked": (lambda d, Y: {"seen": np.ma.masked_greater(d.seen_labels.vectors, 1.0)}, "^seen: .*masked"),
     "seen complex": (lambda d, Y: {"seen": d.seen_labels.vectors * 1j}, "^seen: Complex"),
+    "seen too long": (lambda d, Y: {"seen": with_entry(d.seen_labels.vectors, 1e200)}, "^seen: the largest"),
+    "unseen too short": (lambda d, Y: {"unseen": d.unseen_labels.vectors * 1e-200}, "^unseen: the largest"),
     "seen of one dimension": (lambda d, Y: {"seen": np.ones(12)}, "^seen: "),
     "seen by names alone": (lambda d, Y: {"seen": list(d.seen_labels.names)}, "^seen: "),
     "seen too short": (lambda d, Y: {"seen": d.seen_labels.select(d.seen_labels.names[:5])}, "^seen: 5 "),
@@ -63,6 +65,7 @@ BAD_FITS = {
     "relations of the wrong shape": (lambda d, Y: {"relations": np.eye(12)}, r"^relations: .*\(12, 12\)"),
     "relations below zero": (lambda d, Y: {"relations": -np.eye(24)}, "^relations: .*-1"),
     "relations one way only": (lambda d, Y: {"relations": with_entry(np.eye(24), 0.5)}, "^relations: "),
+    "relations too large": (lambda d, Y: {"relations": np.full((24, 24), 1e308)}, "^relations: the largest"),
     "relations with NaN": (lambda d, Y: {"relations": with_entry(np.eye(24), NAN)}, "^relations: "),
 }  # fmt: skip
 

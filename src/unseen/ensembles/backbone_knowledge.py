@@ -18,6 +18,7 @@ FEWEST_CHECKED = 10  # classes; with fewer, logits may look like probabilities b
 RANK = 64  # of the products of class probabilities that are stored: 128 kB for 1,000 classes
 LABELS_AT_ONCE = 256  # one row per name of a class makes a tall matrix
 LEAST_EVIDENCE = 1e-6  # of the clue
+MOST_SHARPNESS = 1000.0  # beyond it, only equal names count
 MOST_DIMS = 192  # of the names that are stored
 
 
@@ -119,7 +120,7 @@ class BackboneKnowledge(ScoredTagger):
         if seen is None:
             raise ValueError("seen: None was given. Pass label vectors from the source of class_vectors.")
         super()._set_labels(n_seen, names, seen, unseen)
-        self.sharpness_ = check_number(self.sharpness, "sharpness", strict=True)
+        self.sharpness_ = check_number(self.sharpness, "sharpness", high=MOST_SHARPNESS, strict=True)
         temperature = check_number(self.temperature, "temperature", strict=True)
         self.temperatures_ = temperature * np.array([1.0, check_number(self.spread, "spread", low=1.0)])
         self.cooccurrence_ = check_number(self.cooccurrence, "cooccurrence", high=1.0)
