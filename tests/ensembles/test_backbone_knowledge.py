@@ -169,6 +169,14 @@ def test_logits_that_cannot_be_squared_are_refused(model, data, X):
             model.decision_function(sp.csr_array(np.full(X[:1].shape, -size, dtype)), "all")
 
 
+def test_a_membership_that_is_masked_or_complex_is_refused():
+    eye = np.eye(3)
+    for membership in (np.ma.masked_equal(eye, 1.0), sp.csr_array(eye * 1j), eye.astype("m8[s]")):
+        model = BackboneKnowledge(np.eye(3), kinds=np.eye(3), membership=membership, center=False)
+        with pytest.raises(ValueError, match=r"^membership: "):
+            model.fit(np.eye(3), np.eye(3), np.eye(3))
+
+
 def test_probabilities_are_refused(data, X):
     probabilities = softmax(X, axis=1)
     model = fitted(BackboneKnowledge(CLASSES), data, X=X)

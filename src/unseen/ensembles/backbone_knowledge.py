@@ -11,7 +11,7 @@ from scipy.special import softmax
 from unseen.base import TrainingProblem, kept_for
 from unseen.baselines._linear import ScoredTagger, quantised, scaled, scaled_chunks, unit_rows
 from unseen.explanation import Kind
-from unseen.validation import Matrix, check_flag, check_labels, check_number
+from unseen.validation import Matrix, check_flag, check_labels, check_number, refuse_other_numbers
 
 TINY = 1e-12  # evidence for a label that no class is similar to
 FEWEST_CHECKED = 10  # classes; with fewer, logits may look like probabilities by chance
@@ -140,6 +140,7 @@ class BackboneKnowledge(ScoredTagger):
         kinds, membership = np.empty((0, n_dims)), sp.csr_array((n_classes, 0))
         if self.kinds is not None:
             kinds = check_labels(self.kinds, "kinds").vectors
+            refuse_other_numbers(self.membership, "membership")
             membership = sp.csr_array((0, 0) if self.membership is None else self.membership)
         if {n_dims, kinds.shape[1]} != {len(self.label_center_)}:
             given = f"{n_dims} dimensions, seen {len(self.label_center_)} and kinds {kinds.shape[1]}"
