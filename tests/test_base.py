@@ -1,5 +1,6 @@
 """The base class by itself: a small method of its own, and TAEP."""
 
+import tracemalloc
 from collections import namedtuple
 
 import numpy as np
@@ -148,6 +149,15 @@ class TestLabels:
         seen = np.array([[100.0, 0.0], [1.0, 1.0]])
         M = np.array([[1.0, 1.0], [1.0 + 9e-6, 1.0], [1.0 + 2e-5, 1.0], [100.0, 9e-4], [-100.0, 0.0]])
         assert seen_places(M, seen).tolist() == [1, 1, -1, 0, -1]
+
+    def test_looking_for_many_labels_takes_little_memory(self):
+        M = np.random.default_rng(0).normal(size=(4000, 10))
+        tracemalloc.start()
+        places = seen_places(M, M[::-1])
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        np.testing.assert_array_equal(places, np.arange(4000)[::-1])
+        assert peak < 40e6  # all distances at once are 128 MB
 
     def test_relations_with_names_may_have_any_order(self, data, Y):
         R = data.relations("hierarchy")

@@ -1,5 +1,6 @@
 """TAEP as a user meets it: what it finds, what it certifies, what it says."""
 
+import warnings
 from copy import copy
 
 import numpy as np
@@ -151,12 +152,35 @@ class TestParameters:
             assert share.objective_ == same.objective_
 
     def test_bad_values_are_refused_by_name(self, scenes, training):
-        bad = {"rank": [51, 0, 2.5, 0.0, "two"], "beta": [0.0, -1, np.nan, "ten"], "gamma": [-0.1, 1e10],
+        bad = {"rank": [51, 0, 2.5, 0.0, "two"], "beta": [0.0, -1, 1e21, np.nan, "ten"], "gamma": [-0.1, 1e10],
                "lam": [np.inf, 1e10], "tol": [0], "max_iter": [0], "solver": ["newton"], "scaling": [None],
                "n_jobs": ["two", 0], "memory": ["all"], "engine": ["spark"]}  # fmt: skip
         for name, value in ((name, value) for name, values in bad.items() for value in values):
             with pytest.raises(ValueError, match=f"^{name}: "):
                 fit(training, scenes, **{name: value})
+
+    def test_weights_that_cannot_be_squared_or_read_are_refused(self, training):
+        good, n = np.ones(len(training.Y)), len(training.Y)
+        fine = [np.full(n, 1e-50), np.r_[1e50, np.full(n - 1, 1e-50)]]
+        bad = [good * 1e308, good * 5e-324, np.r_[1e308, good[1:] * 1e-308], np.full(n, "x"), good * 1j,
+               np.zeros(n, "m8[s]"), np.ma.masked_equal(np.arange(n), 3)]  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for weights in fine:
+                model = TAEP(tol=1e-2).fit(training.X, training.Y, sample_weight=weights)
+                assert model.relative_gap_ <= 1e-2
+                assert np.isfinite(model.decision_function(training.X)).all()
+            for weights in bad:
+                with pytest.raises(ValueError, match=r"^sample_weight: "):
+                    TAEP().fit(training.X, training.Y, sample_weight=weights)
+
+    @pytest.mark.parametrize("memory", ["full", "low"])
+    def test_images_that_cannot_be_squared_must_be_normalised(self, training, memory, tmp_path):
+        np.save(tmp_path / "X.npy", training.X.astype(float) * 1e200)
+        X = np.load(tmp_path / "X.npy", mmap_mode="r")
+        TAEP(tol=1e-2, memory=memory).fit(X, training.Y)
+        with pytest.raises(ValueError, match=r"^X: some entries of float64 are larger than 1e\+50"):
+            TAEP(normalize=False, memory=memory).fit(X, training.Y)
 
     def test_threads_do_not_change_the_answer_beyond_the_tolerance(self, scenes, training, model):
         two = fit(training, scenes, rank=4, beta=2.0, n_jobs=2)

@@ -13,7 +13,8 @@ from unseen import validation as check
     ("checked", "good", "bad"),
     [
         (check.check_count, [1, np.int8(3), np.uint64(2)], [0, -1, 2.0, True, np.True_, "3", None, np.array([1])]),
-        (check.check_number, [0, 1e-300, np.float32(2)], [np.nan, np.inf, -1e-300, "1", None, True, 1j, [1.0]]),
+        (check.check_number, [0, 1e-100, np.float32(2)], [np.nan, np.inf, -1e-100, "1", None, True, 1j, [1.0]]),
+        (check.check_number, [1e100], [5e-324, 1e-200, 1e200, 10**400, -(10**5000)]),
         (lambda v, name: check.check_number(v, name, high=1, strict=True), [1e-9, 1], [0, 1.1]),
         (lambda v, name: check.check_choice(v, name, ("a", "b")), ["a"], ["c", None, 1, np.array(["a"]), ["a"]]),
         (check.check_flag, [True, np.False_], ["no", None, 1, 0.0]),
@@ -75,6 +76,51 @@ def test_unknown_names_are_listed_with_the_nearest():
         check.find_names([f"x{i}" for i in range(9)], rows, "names", "Pass others.")
     assert check.listed(list(range(7))) == "0, 1, 2, 3, 4 and 2 more"
     assert (check.counted(1, "image"), check.counted(2000, "image")) == ("1 image", "2,000 images")
+
+
+def test_masked_annotations_are_unknown():
+    Y = np.ma.array([[1, 0], [0, 1], [1, 1]], mask=[[0, 0], [0, 1], [1, 0]])
+    np.testing.assert_array_equal(check.check_annotations(Y, 3).T, [[1, -1], [-1, 0], [0, 1]])
+    np.testing.assert_array_equal(check.check_targets(Y)[1], [[True, True], [True, False], [False, True]])
+    assert check.check_annotations(np.ma.array([0, 1, 1]), 3).names == ("1",)
+    with pytest.raises(ValueError, match=r"^scores: .*masked"):
+        check.check_scores(np.ma.masked_less(np.eye(2), 0.5))
+
+
+OTHER_NUMBERS = [
+    (np.eye(2) * 1j, "Complex"), (np.eye(2).astype("m8[s]"), "time spans"), (np.ones((2, 2), "M8[D]"), "dates"),
+    (np.ma.masked_equal(np.eye(2), 1), "masked"), (pd.DataFrame(np.eye(2).astype("m8[s]")), "time spans"),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("given", "found"), OTHER_NUMBERS)
+def test_numbers_of_another_kind_are_refused_and_not_converted(given, found):
+    with pytest.raises(ValueError, match=f"^relations: .*{found}"):
+        check.check_relations(given, ("a", "b"))
+    for vectors in (given, {"a": np.asanyarray(given)[0], "b": np.asanyarray(given)[1]}):
+        with pytest.raises(ValueError, match=f"^seen: .*{found}"):
+            check.check_labels(vectors, "seen")
+    if found != "masked":
+        for Y in (given, np.asarray(given)[:, 0]):
+            with pytest.raises(ValueError, match=f"^Y: .*{found}"):
+                check.check_annotations(Y, 2)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1e307, 1e308])
+def test_relations_whose_sums_overflow_are_refused(size):
+    with pytest.raises(ValueError, match=r"^relations: the largest entry is 1e\+30"):
+        check.check_relations(np.full((2, 2), size), ("a", "b"))
+    np.testing.assert_array_equal(check.check_relations(np.full((1, 1), 1e100), ("a",)), [[1e100]])
+
+
+def test_label_vectors_may_be_long_or_short_but_not_beyond_their_squares():
+    vectors = np.array([[1e45, 1e-300], [-1e-45, 0.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(check.check_labels(vectors, "seen").vectors, vectors)
+    for factor, found in ((1e10, "vector 0 is 1e\\+55"), (1e-10, "vector 1 is 1e-55")):
+        with pytest.raises(ValueError, match=f"^seen: the largest entry of {found}"):
+            check.check_labels(vectors * factor, "seen")
 
 
 @given(arrays(np.float64, (4, 4), elements=st.floats(0.0, 1e3)))

@@ -25,6 +25,7 @@ from unseen.validation import Annotations, Labels, Matrix, Targets, check_count,
 SURE, MAYBE = 0.8, 0.3  # probability from which a tag is called sure, and from which it is shown at all
 MOST_FEATURES = 10_000_000  # of an image, in a model file
 SAME = 1e-5  # tolerance between two calls of an encoder, relative to the largest entry of a vector
+MOST_DISTANCES = 2**20  # between labels, computed at a time
 MOST_KEPT = 12  # matrices of labels for which something is kept, by model
 
 Kept = TypeVar("Kept")
@@ -84,8 +85,8 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
         X : array-like or CSR matrix of shape (n_images, n_features)
             Features; float32 and float64 are used as given, including memory-mapped arrays.
         Y : array-like of shape (n_images, n_seen), lists of tags, or vector of classes
-            1 = the image shows the label, 0 = it does not, NaN = unknown: the entry is left out of both sides
-            of the loss. Lists of tags, ``[["dog", "sofa"], [], ["cat"]]``, become columns in the order of
+            1 = the image shows the label, 0 = it does not, NaN or masked = unknown: the entry is left out of both
+            sides of the loss. Lists of tags, ``[["dog", "sofa"], [], ["cat"]]``, become columns in the order of
             ``seen``, or sorted without it. A vector of class names is read as one label per image.
         seen : labels, optional
             The annotated labels, in the order of the columns of Y: vectors of shape (n_seen, n_dims), a
@@ -424,18 +425,20 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     def _check_images(self, X: Any, *, reset: bool = False) -> Any:
         if is_dask(X):
             raise ValueError(f"X: {type(self).__name__} can score a Dask collection only. Pass X.compute().")
-        dtypes = getattr(X, "dtypes", [getattr(X, "dtype", None)])  # of the columns of a data frame
-        if any(getattr(dtype, "kind", "") in ("M", "m") for dtype in dtypes):
-            raise ValueError("X: dates or time spans were given. Pass numbers.")
+        validation.refuse_other_numbers(X, "X")
         try:
             X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
+            if str(error).startswith(("Complex data", "could not convert", "float() argument")):
+                raise type(error)(f"X: {str(error).splitlines()[0]}. Pass real numbers.") from None
             if "inhomogeneous" not in str(error):
                 raise
             raise ValueError("X: its rows have different lengths. Pass a matrix (n_images, n_features).") from None
         if sp.issparse(X):
             X = sp.csr_array(X, copy=not X.has_canonical_format)
             X.sum_duplicates()
+        if not self.normalize_:
+            validation.refuse_huge_entries(X)
         return X
 
     def _set_labels(self, n_seen: int, names: tuple[str, ...] | None, seen: Any, unseen: Any) -> None:
@@ -495,6 +498,7 @@ class ZeroShotTagger(ClassifierMixin, BaseEstimator, model_file.Stored, ABC):
     def _question(self, x: Any, label: Any) -> tuple[Any, str, Matrix]:
         """One image as a matrix of one row, the name of one label, and its embedded vector as a matrix."""
         check_is_fitted(self)
+        validation.refuse_other_numbers(x, "x")
         X = self._check_images(x if sp.issparse(x) or hasattr(x, "columns") else np.atleast_2d(np.asarray(x)))
         if X.shape[0] != 1:
             raise ValueError(f"x: {X.shape[0]} images were given. Pass the features of one image.")
@@ -570,12 +574,15 @@ def seen_places(M: Matrix, seen: Matrix) -> NDArray[np.intp]:
     one: an encoder gives a text the same vector only up to rounding.
     """
     places, limits = np.full(len(M), -1, dtype=np.intp), SAME * np.abs(seen).max(axis=1)
-    # Few labels agree in the first entries: the others need not be compared further.
-    rows = np.flatnonzero((cdist(M[:, :8], seen[:, :8], "chebyshev") <= limits).any(axis=1))
-    if len(rows):
-        distances = cdist(M[rows], seen, "chebyshev")
-        nearest = distances.argmin(axis=1)
-        places[rows] = np.where(distances.min(axis=1) <= limits[nearest], nearest, -1)
+    size = MOST_DISTANCES // max(len(seen), 1) + 1
+    for first in range(0, len(M), size):
+        # Few labels agree in the first entries: the others need not be compared further.
+        close = cdist(M[first : first + size, :8], seen[:, :8], "chebyshev") <= limits
+        rows = first + np.flatnonzero(close.any(axis=1))
+        if len(rows):
+            distances = cdist(M[rows], seen, "chebyshev")
+            nearest = distances.argmin(axis=1)
+            places[rows] = np.where(distances.min(axis=1) <= limits[nearest], nearest, -1)
     return places
 
 

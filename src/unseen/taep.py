@@ -13,12 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, validate_data
 from threadpoolctl import threadpool_limits
 
+from unseen import validation
 from unseen.base import TrainingProblem, ZeroShotTagger, is_dask, kept_for
 from unseen.explanation import Explanation, Part
 from unseen.solvers.rows import Rows, is_mapped_matrix, read_chunks, row_scale
 from unseen.validation import Annotations, Matrix, check_choice, check_count, check_generator, check_number
 
 LEAST_BETA = 1e-4  # practically a hard margin already; smaller ones would take hours
+MOST_BETA = 1e20  # all scores are practically 0
 SCALE_FREE_IMAGES = 1000  # the scale-free beta is that of this many images
 SOLVERS = ("convex", "rounded", "alternating", "alternating-sweep")
 
@@ -227,7 +229,8 @@ class TAEP(ZeroShotTagger):
         from unseen.solvers.regulariser import projection_regulariser
 
         duals: Any
-        rng, beta = check_generator(self.random_state), check_number(self.beta, "beta", low=LEAST_BETA)
+        rng = check_generator(self.random_state)
+        beta = check_number(self.beta, "beta", low=LEAST_BETA, high=MOST_BETA)
         scaling = check_choice(self.scaling, "scaling", ("scale-free", "paper"))
         most = 1e6 if scaling == "scale-free" else 1e12  # beyond this, the regulariser dominates
         gamma, lam = check_number(self.gamma, "gamma", high=most), check_number(self.lam, "lam", high=most)
@@ -295,6 +298,8 @@ class TAEP(ZeroShotTagger):
         if self.memory == "low" and is_mapped_matrix(X):
             for rows, chunk in read_chunks(X):
                 validate_data(self, chunk, reset=reset and rows.start == 0, dtype=[np.float64, np.float32])
+                if not self.normalize_:
+                    validation.refuse_huge_entries(chunk)
             return X
         return super()._check_images(X, reset=reset)
 
@@ -336,9 +341,16 @@ class TAEP(ZeroShotTagger):
 def _check_weights(sample_weight: Any, X: Any) -> Matrix | None:
     if sample_weight is None:
         return None
-    weights: Matrix = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    validation.refuse_other_numbers(sample_weight, "sample_weight")
+    try:
+        weights: Matrix = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    except ValueError as error:
+        raise error if "sample_weight" in str(error) else ValueError(f"sample_weight: {error}") from None
     if not weights.any():
         raise ValueError("sample_weight: all are 0. Give at least one image a weight above 0.")
+    least, most, (low, high) = weights[weights > 0.0].min(), weights.max(), validation.ENTRIES
+    if least < low or most > high:
+        raise ValueError(f"sample_weight: from {least:g} to {most:g}. Pass 0, or from {low:g} to {high:g}.")
     return weights
 
 

@@ -17,6 +17,8 @@ FloatMatrix = NDArray[np.floating[Any]]
 Truth = tuple[BoolMatrix, BoolMatrix | None]  # which entries are positive, and which are known if not all
 
 MOST_LISTED = 5  # items shown in a message
+LEAST, MOST = 1e-100, 1e100  # sizes of numbers whose squares stay in range
+ENTRIES = 1e-50, 1e50  # and sizes of data, which is multiplied several times
 
 
 def listed(items: Sequence[Any]) -> str:
@@ -39,11 +41,17 @@ def check_count(value: Any, name: str, *, low: int = 1) -> int:
 
 
 def check_number(value: Any, name: str, *, low: float = 0.0, high: float = np.inf, strict: bool = False) -> float:
-    """``value`` as a finite number in [low, high], or in (low, high] if strict."""
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool | np.bool_) else np.nan
+    """``value`` as a finite number in [low, high], or in (low, high] if strict, of a size that can be squared."""
+    try:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool | np.bool_) else np.nan
+    except OverflowError:
+        value = number = np.inf  # an integer of hundreds of digits
     if not (np.isfinite(number) and low <= number <= high) or (strict and number == low):
         wanted = f"{'>' if strict else '>='} {low:g}" + (f" and <= {high:g}" if np.isfinite(high) else "")
         raise ValueError(f"{name}: {value!r} was given. Pass a finite number {wanted}.")
+    if number and not LEAST <= abs(number) <= MOST:
+        zero = "0, or " if low <= 0.0 and not strict else ""
+        raise ValueError(f"{name}: {value!r} was given. Pass {zero}a number of a size from {LEAST:g} to {MOST:g}.")
     return number
 
 
@@ -68,10 +76,40 @@ def check_generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
+def refuse_other_numbers(values: Any, name: str) -> None:
+    """Raise a ValueError for masked entries, complex numbers, dates and spans, which NumPy would convert."""
+    parts = values if isinstance(values, list | tuple) else [values]
+    if any(map(_is_masked, parts)):
+        raise ValueError(f"{name}: some entries are masked. Pass numbers in their place.")
+    dtypes = values.dtypes if hasattr(values, "columns") else [getattr(values, "dtype", None)]
+    kinds = {getattr(dtype, "kind", "O") for dtype in dtypes}
+    if "c" in kinds:
+        raise ValueError(f"{name}: Complex data not supported. Pass real numbers.")
+    if kinds & {"M", "m"}:
+        raise ValueError(f"{name}: dates or time spans were given. Pass numbers.")
+
+
+def refuse_huge_entries(X: Any) -> None:
+    """Raise a ValueError if squares of the entries of the images X, which are not normalised, may overflow."""
+    entries, most = X.data if issparse(X) else X, 1e15 if X.dtype == np.float32 else ENTRIES[1]
+    if entries.size and max(entries.max(), -entries.min()) > most:
+        raise ValueError(f"X: some entries of {X.dtype} are larger than {most:g}. Rescale X.")
+
+
+def unmasked(Y: Any) -> Any:
+    """``Y``, in which masked numbers become NaN: unknown."""
+    return np.where(Y.mask, np.nan, Y.data) if _is_masked(Y) and Y.dtype.kind in "biuf" else Y
+
+
+def _is_masked(values: Any) -> bool:
+    return np.ma.isMaskedArray(values) and bool(np.ma.is_masked(values))
+
+
 def check_matrix(values: ArrayLike, name: str, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
     """``values`` as a non-empty 2-D numeric array (of this shape), not copied if it already is one."""
     if issparse(values):
         raise ValueError(f"{name}: a sparse matrix was given. Pass {name}.toarray().")
+    refuse_other_numbers(values, name)
     matrix = np.asarray(values)
     if matrix.ndim != 2 or matrix.size == 0:
         raise ValueError(f"{name}: its shape is {matrix.shape}. Pass one row per image and one column per label.")
@@ -84,7 +122,7 @@ def check_matrix(values: ArrayLike, name: str, shape: tuple[int, ...] | None = N
 
 def check_targets(values: ArrayLike, name: str = "Y_true", *, need_positive: bool = True) -> Truth:
     """Split a matrix of {0, 1, NaN} into masks of the positive and of the known entries."""
-    matrix = check_matrix(values, name)
+    matrix = check_matrix(unmasked(values), name)
     relevant: BoolMatrix = matrix == 1
     known: BoolMatrix = matrix == matrix
     valid = relevant | (matrix == 0) | ~known
@@ -130,10 +168,13 @@ def check_annotations(
     columns = axis_names(Y.columns, "Y") if hasattr(Y, "columns") else None
     if are_tag_lists(Y):
         Y, columns = tag_matrix(Y, names)
+    Y = unmasked(Y)
+    refuse_other_numbers(Y, "Y")
     try:
         matrix = as_matrix(Y)
     except ValueError as error:
         raise ValueError(f"Y: not a matrix ({error}). Pass rows of equal length.") from None
+    refuse_other_numbers(matrix, "Y")
     if matrix.shape[:1] != (n_images,):
         raise ValueError(f"Y: inconsistent with X, {matrix.shape} for {n_images} images. Pass one row per image.")
     if matrix.ndim == 1 or (matrix.shape[1:] == (1,) and not _is_indicator(matrix)):
@@ -238,7 +279,13 @@ def check_labels(labels: Any, argument: str, known: Labels | None = None) -> Lab
         vectors = known.vectors[find_names(names, rows, argument, advice)]
     else:
         names, vectors = None, labels
-    return Labels(names, check_vectors(vectors, argument, names))
+    checked = check_vectors(vectors, argument, names)
+    largest, (low, high) = np.maximum(checked.max(axis=1), -checked.min(axis=1)), ENTRIES
+    extreme = (largest > high) | ((largest < low) & (largest > 0.0))
+    if extreme.any():
+        found = f"the largest entry of {which_vectors(extreme, names)} is {largest[extreme][0]:g}"
+        raise ValueError(f"{argument}: {found}. Scale it to between {low:g} and {high:g}.")
+    return Labels(names, checked)
 
 
 def _are_names(labels: Any) -> bool:
@@ -272,11 +319,7 @@ def check_names(names: Iterable[Any], argument: str, *, unique: bool = True) -> 
 
 def check_vectors(vectors: Any, argument: str, names: tuple[str, ...] | None = None) -> Matrix:
     """``vectors`` as a finite float64 matrix with one row per label (per name if names are given)."""
-    try:
-        # Always in C order: the bits of a product depend on it.
-        matrix = np.asarray(vectors, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{argument}: not a matrix of numbers ({error}). Pass vectors of equal length.") from None
+    matrix = _as_floats(vectors, argument, "Pass vectors of equal length.")
     if matrix.ndim != 2 or matrix.size == 0:
         raise ValueError(f"{argument}: its shape is {matrix.shape}. Pass one vector per label, as a row.")
     if names is not None and len(matrix) != len(names):
@@ -285,6 +328,19 @@ def check_vectors(vectors: Any, argument: str, names: tuple[str, ...] | None = N
     if broken.any():
         raise ValueError(f"{argument}: NaN or infinity in {which_vectors(broken, names)}. Pass finite vectors.")
     return matrix
+
+
+def _as_floats(values: Any, argument: str, advice: str) -> Matrix:
+    refuse_other_numbers(values, argument)
+    try:
+        given = np.asarray(values)
+        is_number = given.dtype.kind not in "cMm"
+        # Always in C order: the bits of a product depend on it.
+        floats = np.asarray(given, dtype=np.float64 if is_number else None, order="C")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{argument}: not a matrix of numbers ({error}). {advice}") from None
+    refuse_other_numbers(floats, argument)
+    return floats
 
 
 def which_vectors(marked: Any, names: tuple[str, ...] | None) -> str:
@@ -314,10 +370,8 @@ def check_relations(relations: Any, names: tuple[str, ...]) -> Matrix:
     if hasattr(relations, "columns"):
         rows, columns = (axis_names(axis, "relations") for axis in (relations.index, relations.columns))
     relations = getattr(relations, "matrix", relations)
-    try:
-        R = np.asarray(relations.toarray() if issparse(relations) else relations, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"relations: not a matrix of numbers ({error}).") from None
+    relations = relations.toarray() if issparse(relations) else relations
+    R = _as_floats(relations, "relations", "Pass a square matrix.")
     if rows is not None and columns is not None:
         advice = "Name the labels of relations as those of fit, or pass the matrix alone."
         places = ({name: i for i, name in enumerate(axis)} for axis in (rows, columns))
@@ -328,6 +382,8 @@ def check_relations(relations: Any, names: tuple[str, ...]) -> Matrix:
         raise ValueError("relations: some entries are NaN or infinite. Write 0 for labels with nothing in common.")
     if R.min() < 0.0:
         raise ValueError(f"relations: the smallest entry is {R.min():g}. Pass similarities, which are >= 0.")
+    if R.max() > MOST:
+        raise ValueError(f"relations: the largest entry is {R.max():g}. Pass R / R.max(): entries up to {MOST:g}.")
     if not np.allclose(R, R.T, rtol=1e-6, atol=1e-12):
         raise ValueError("relations: not symmetric. Pass (R + R.T) / 2 if that is intended.")
     return 0.5 * (R + R.T)

@@ -32,6 +32,23 @@ class TestLogisticRegression:
             np.testing.assert_allclose(weights[:, label], other.coef_[0], atol=2e-4 * np.sqrt(C))
             np.testing.assert_allclose(bias[label], other.intercept_[0], atol=2e-4 * np.sqrt(C))
 
+    @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_hardly_any_penalty_is_no_obstacle(self, data, T, storage, dtype):
+        X = np.pad(data.X_train[:30].astype(dtype), ((0, 0), (0, 40)))  # X'X is singular
+        weights, bias = linear.logistic_regression(storage(X), T[:30], 1e30, normalize=True)
+        assert np.isfinite(weights).all()
+        assert (((X @ weights + bias) > 0) == (T[:30] > 0))[:, np.ptp(T[:30], axis=0) > 0].all()
+
+    @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+    @pytest.mark.parametrize(("dtype", "powers"), [(np.float32, [-80, 80]), (np.float64, [-600, 600])])
+    def test_the_scale_of_normalised_images_is_immaterial(self, data, T, storage, dtype, powers):
+        X = data.X_train.astype(dtype)
+        expected = linear.logistic_regression(storage(X), T, 1.0, normalize=True)[0]
+        for power in powers:
+            found = linear.logistic_regression(storage(np.ldexp(X, power)), T, 1.0, normalize=True)[0]
+            np.testing.assert_allclose(found, expected, atol=1e-3)
+
     def test_an_unknown_entry_is_left_out(self, data, T):
         known = np.arange(len(T)) % 3 > 0
         hidden = np.where(known[:, None], T, 0)

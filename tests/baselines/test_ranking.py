@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from tests.methods_data import exact_scenes, fitted, parts_of, raw_scores, unit
 
@@ -24,6 +25,15 @@ def pairs_of(t):
 
 def targets(data):
     return (2 * data.Y_train[:, data.seen] - 1).astype(np.int8)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", [LatEm(), DeViSE(), Fast0Tag()], ids=lambda method: type(method).__name__)
+def test_the_scale_of_normalised_images_is_immaterial(data, method):
+    expected = fitted(clone(method), data).decision_function(data.X_test, "all")
+    for scale in (1e200, 1e-200):
+        found = fitted(clone(method), data, X=data.X_train * scale).decision_function(data.X_test * scale, "all")
+        np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 class TestLosses:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -25,12 +26,18 @@ def with_entry(matrix: Any, value: float, at: Any = (1, 2)) -> np.ndarray:
 BAD_FITS = {
     "X with NaN": (lambda d, Y: {"X": with_entry(d.X_train, NAN)}, "Input X contains NaN"),
     "X of dates": (lambda d, Y: {"X": np.zeros(d.X_train.shape, "datetime64[s]")}, "^X: dates"),
+    "X complex": (lambda d, Y: {"X": d.X_train + 1j}, "^X: Complex"),
+    "X complex, sparse": (lambda d, Y: {"X": sp.csr_array(d.X_train + 1j)}, "^X: Complex"),
+    "X masked": (lambda d, Y: {"X": np.ma.masked_greater(d.X_train, 1.0)}, "^X: .*masked"),
+    "X of strings": (lambda d, Y: {"X": np.full(d.X_train.shape, "a")}, "^X: could not convert"),
     "X ragged": (lambda d, Y: {"X": [[1.0, 2.0]] * 119 + [[1.0]]}, "^X: its rows"),
     "X of one dimension": (lambda d, Y: {"X": d.X_train[0]}, "Expected 2D array"),
     "no Y": (lambda d, Y: {"Y": None}, "^Y: "),
     "Y with other values": (lambda d, Y: {"Y": with_entry(Y, 0.5)}, "^Y: .* 0.5 "),
     "Y with infinity": (lambda d, Y: {"Y": with_entry(Y, INF)}, "^Y: .* inf "),
     "Y of strings": (lambda d, Y: {"Y": Y.astype(str)}, "^Y: "),
+    "Y of dates": (lambda d, Y: {"Y": Y.astype("M8[s]")}, "^Y: dates"),
+    "Y complex": (lambda d, Y: {"Y": Y + 1j}, "^Y: Complex"),
     "Y without positives": (lambda d, Y: {"Y": 0 * Y}, "^Y: "),
     "Y without labels": (lambda d, Y: {"Y": Y[:, :0]}, "^Y: "),
     "Y with rows too few": (lambda d, Y: {"Y": Y[:99]}, "^Y: "),
@@ -43,6 +50,10 @@ BAD_FITS = {
     "Y of tags, seen by vectors": (lambda d, Y: {"Y": [["cat"]] * 120, "seen": d.seen_labels.vectors}, "^seen: "),
     "seen with zeros": (lambda d, Y: {"seen": with_entry(d.seen_labels.vectors, 0.0, at=3)}, "^seen: .*'label 3'"),
     "seen with NaN": (lambda d, Y: {"seen": with_entry(d.seen_labels.vectors, NAN)}, "^seen: .*vector 1"),
+    "seen masked": (lambda d, Y: {"seen": np.ma.masked_greater(d.seen_labels.vectors, 1.0)}, "^seen: .*masked"),
+    "seen complex": (lambda d, Y: {"seen": d.seen_labels.vectors * 1j}, "^seen: Complex"),
+    "seen too long": (lambda d, Y: {"seen": with_entry(d.seen_labels.vectors, 1e200)}, "^seen: the largest"),
+    "unseen too short": (lambda d, Y: {"unseen": d.unseen_labels.vectors * 1e-200}, "^unseen: the largest"),
     "seen of one dimension": (lambda d, Y: {"seen": np.ones(12)}, "^seen: "),
     "seen by names alone": (lambda d, Y: {"seen": list(d.seen_labels.names)}, "^seen: "),
     "seen too short": (lambda d, Y: {"seen": d.seen_labels.select(d.seen_labels.names[:5])}, "^seen: 5 "),
@@ -54,10 +65,12 @@ BAD_FITS = {
     "relations of the wrong shape": (lambda d, Y: {"relations": np.eye(12)}, r"^relations: .*\(12, 12\)"),
     "relations below zero": (lambda d, Y: {"relations": -np.eye(24)}, "^relations: .*-1"),
     "relations one way only": (lambda d, Y: {"relations": with_entry(np.eye(24), 0.5)}, "^relations: "),
+    "relations too large": (lambda d, Y: {"relations": np.full((24, 24), 1e308)}, "^relations: the largest"),
     "relations with NaN": (lambda d, Y: {"relations": with_entry(np.eye(24), NAN)}, "^relations: "),
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("case", BAD_FITS)
 def test_fit_refuses(case, data, Y):
     change, message = BAD_FITS[case]
@@ -65,6 +78,11 @@ def test_fit_refuses(case, data, Y):
     for method in METHODS:
         with pytest.raises(ValueError, match=message):
             clone(method).fit(**(given | change(data, Y)))
+
+
+def test_lists_of_complex_images_are_refused(data, Y):
+    with pytest.raises(TypeError, match=r"^X: .*complex"):
+        LeastSquares().fit((data.X_train + 1j).tolist(), Y)
 
 
 @pytest.fixture(scope="module", params=METHODS, ids=["TAEP", "LeastSquares"])

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
-from unseen.testing import PROMISES, check_tagger
+from unseen.testing import PROMISES, Trial, check_tagger
 
 from .estimators import WITH_VECTORS, LeastSquares, Recording
 
@@ -48,6 +49,26 @@ def test_a_method_that_cannot_explain_says_so(trial):
     if type(trial.estimator).__name__ == "Cosine":
         with pytest.raises(ValueError, match=r"^explain: .*Cosine"):
             trial.model.explain(trial.X_test[0], "cat")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_extreme_numbers_are_refused_by_name_or_give_finite_scores(trial):
+    vectors, late = (labels.vectors for labels in (trial.data.seen_labels, trial.data.unseen_labels))
+    first, column = (np.where(np.arange(12)[:, None] == 0, 1e45, 1.0), np.where(np.arange(16) == 0, 1e45, 1.0))
+    for given in ({"seen": vectors * 1e-45, "unseen": late * 1e45}, {"seen": vectors * first, "unseen": late},
+                  {"seen": vectors * column, "unseen": late / column}, {"seen": vectors * 1e45, "unseen": late},
+                  {"relations": np.full((24, 24), 1e99)}, {"relations": np.full((24, 24), 1e-308)},
+                  {"X": trial.X * 1e10}):  # fmt: skip
+        model = trial.fit(**given)
+        found = [tag.score for tag in model.similar_labels(model.label_names_[0])]
+        assert np.isfinite(model.decision_function(trial.X_test, "all")).all()
+        assert np.isfinite(found).all()
+    parameters = trial.estimator.get_params(deep=False)
+    for name in (name for name, value in parameters.items() if type(value) is float):
+        for value in (5e-324, 1e-200, 1e200, 1e308, 10**400):
+            with pytest.raises(ValueError, match=f"^{name}: "):
+                Trial(clone(trial.estimator).set_params(**{name: value})).fit()
 
 
 class Transposed(LeastSquares):

@@ -118,12 +118,12 @@ def test_log_probabilities_do_as_well_as_logits(model, X_test):
 
 
 def test_neither_annotations_nor_the_size_of_vectors_change_the_ranking(estimator, model, data, X, X_test):
-    huge = clone(estimator).set_params(class_vectors=CLASSES.vectors * 1e150)
+    huge = clone(estimator).set_params(class_vectors=CLASSES.vectors * 1e45)
     if estimator.kinds is not None:
-        huge.set_params(kinds=KINDS.vectors * 1e150)
-    huge.fit(X, 1 - data.Y_train[:, data.seen][:, :5], data.seen_labels.vectors[:5] * 1e150)
+        huge.set_params(kinds=KINDS.vectors * 1e45)
+    huge.fit(X, 1 - data.Y_train[:, data.seen][:, :5], data.seen_labels.vectors[:5] * 1e45)
     expected = raw_scores(model, X_test, data.unseen_labels)
-    np.testing.assert_allclose(raw_scores(huge, X_test, data.unseen_labels.vectors * 1e150), expected, atol=1e-9)
+    np.testing.assert_allclose(raw_scores(huge, X_test, data.unseen_labels.vectors * 1e45), expected, atol=1e-9)
 
 
 def test_many_labels_at_once_score_as_one_by_one(model, X_test):
@@ -158,6 +158,23 @@ def test_columns_in_another_order_than_the_classes_are_refused():
     BackboneKnowledge(classes).fit(logits, np.eye(3), np.eye(3))
     with pytest.raises(ValueError, match=r"^X: "):
         BackboneKnowledge(classes).fit(logits[["c", "b", "a"]], np.eye(3), np.eye(3))
+
+
+@pytest.mark.filterwarnings("error")
+def test_logits_that_cannot_be_squared_are_refused(model, data, X):
+    for dtype, size in ((np.float64, 1e51), (np.float32, 1e16)):
+        with pytest.raises(ValueError, match=f"^X: some entries of {dtype.__name__} are larger than"):
+            fitted(clone(model), data, X=np.where(X.max() == X, size, X.astype(dtype)))
+        with pytest.raises(ValueError, match=r"^X: some entries"):
+            model.decision_function(sp.csr_array(np.full(X[:1].shape, -size, dtype)), "all")
+
+
+def test_a_membership_that_is_masked_or_complex_is_refused():
+    eye = np.eye(3)
+    for membership in (np.ma.masked_equal(eye, 1.0), sp.csr_array(eye * 1j), eye.astype("m8[s]")):
+        model = BackboneKnowledge(np.eye(3), kinds=np.eye(3), membership=membership, center=False)
+        with pytest.raises(ValueError, match=r"^membership: "):
+            model.fit(np.eye(3), np.eye(3), np.eye(3))
 
 
 def test_probabilities_are_refused(data, X):

@@ -3,7 +3,9 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from tests.methods_data import fitted
 
@@ -51,6 +53,18 @@ def test_the_score_is_the_sum_of_standardised_scores(estimator, model, data):
         scores = alone.decision_function(data.X_test[:, columns], "all")
         total = total + weight * (scores - training.mean()) / training.std()
     np.testing.assert_allclose(model.decision_function(data.X_test, "all"), total, atol=1e-9)
+
+
+def test_training_images_are_named_only_by_a_first_part_that_keeps_them(data):
+    model = fitted(Combination(ESZSL(), ConSE(), N_FIRST), data)
+    with pytest.raises(ValueError, match=r"^X_train: ESZSL does not keep its images"):
+        model.explain(data.X_test[0], "cat", data.X_train)
+    model = fitted(Combination(TAEP(tol=1e-2), ConSE(), N_FIRST), data)
+    with pytest.raises(ValueError, match="X has 3 features"):
+        model.explain(data.X_test[0], "cat", data.X_train[:, :3])
+    for X_train in (data.X_train.tolist(), pd.DataFrame(data.X_train), sp.coo_array(data.X_train[:, :N_FIRST])):
+        parts = model.explain(data.X_test[0], "cat", X_train).parts
+        assert {part.kind for part in parts} == {"image", "label"}
 
 
 def test_the_parts_are_those_of_the_taggers_times_their_factors(data):

@@ -13,7 +13,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from unseen.base import TrainingProblem, ZeroShotTagger
-from unseen.solvers.rows import read_chunks
+from unseen.solvers.rows import read_chunks, row_scale
 from unseen.validation import Matrix, Targets, check_count
 
 MAX_ITER = 2000  # L-BFGS iterations
@@ -78,6 +78,17 @@ def unit_rows(M: Matrix) -> Matrix:
     scaled = M / np.where(largest > 0.0, largest, 1.0)
     scaled /= np.where(largest > 0.0, np.linalg.norm(scaled, axis=1, keepdims=True), 1.0)
     return scaled
+
+
+def unit_images(X: Any) -> Any:
+    """All rows of X with unit length, in its own data type, however large or small their entries."""
+    from sklearn.preprocessing import normalize
+
+    scale = row_scale(X, True)
+    if np.all((scale > 1e-10) & (scale < 1e10)):
+        return normalize(X)
+    rows = sp.diags_array(scale) @ X if sp.issparse(X) else X * scale[:, None]
+    return rows.astype(X.dtype)
 
 
 def scaled_chunks(X: Any, *, normalize: bool) -> Iterator[tuple[slice, Matrix]]:
@@ -157,7 +168,6 @@ def logistic_regression(X: Any, T: Targets, C: float, *, normalize: bool) -> tup
     """
     from scipy.linalg import cholesky, solve_triangular
     from scipy.optimize import minimize
-    from sklearn.preprocessing import normalize as unit_images
 
     positives, negatives = (T == 1).sum(axis=0), (T == -1).sum(axis=0)
     rate = (positives.sum() + 0.5) / (positives.sum() + negatives.sum() + 1.0)
@@ -169,14 +179,18 @@ def logistic_regression(X: Any, T: Targets, C: float, *, normalize: bool) -> tup
     X = unit_images(X) if normalize else X
     t = T[:, learnable].astype(X.dtype)  # unknown entries, 0, add a constant
     # Where the bound X'X/4 + I/C of the Hessian is the identity, all labels converge together in a few steps.
-    if X.shape[1] <= MOST_SQUARE:
+    try:
+        if X.shape[1] > MOST_SQUARE:
+            raise np.linalg.LinAlgError
         gram = X.T @ X
         gram = (gram.toarray() if sp.issparse(gram) else gram).astype(np.float64)
         root = cholesky(0.25 * gram + np.eye(len(gram)) / C, lower=True)
         to_weights: Callable[[Any], Any] = partial(solve_triangular, root, lower=True, trans="T")
         to_steps: Callable[[Any], Any] = partial(solve_triangular, root, lower=True)
-    else:
-        scale = np.sqrt(0.25 * np.asarray(abs(X).power(2) if sp.issparse(X) else X**2).sum(axis=0) + 1.0 / C)
+    except np.linalg.LinAlgError:  # too large, or I/C is lost in rounding
+        squares = np.asarray((X.power(2) if sp.issparse(X) else X**2).sum(axis=0)).ravel()
+        scale = np.sqrt(0.25 * squares + 1.0 / C)
+        scale[scale == 0.0] = 1.0  # in float32
         to_weights = to_steps = lambda values: values / scale[:, None]
     of_bias, shape = 2.0 / np.sqrt(len(t)), (X.shape[1] + 1, len(learnable))
 

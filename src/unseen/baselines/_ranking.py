@@ -13,7 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from unseen.base import TrainingProblem
 from unseen.baselines import _linear as linear
-from unseen.validation import Matrix, Targets
+from unseen.solvers.rows import row_scale
+from unseen.validation import LEAST, MOST, Matrix, Targets
 
 MARGIN = 1.0  # distance of the threshold from the labels of an image that has labels on one side only
 PENALTY = 1e-3  # for the threshold regression, relative to the squared lengths of the images
@@ -88,8 +89,10 @@ def ranking_problem(problem: TrainingProblem, *, normalize: bool) -> RankingProb
     X, T = (problem.X, problem.T) if len(rows) == len(problem.T) else (problem.X[rows], problem.T[rows])
     lengths = np.empty(len(rows))
     for chunk, images in linear.scaled_chunks(X, normalize=False):
-        lengths[chunk] = np.linalg.norm(images, axis=1)
-    lengths[lengths == 0.0] = 1.0
+        with np.errstate(over="ignore"):  # out of range, squares are taken relative to the largest entry
+            lengths[chunk] = np.linalg.norm(images, axis=1)
+    is_safe = (lengths > LEAST) & (lengths < MOST)
+    lengths = lengths if is_safe.all() else np.where(is_safe, lengths, 1.0 / row_scale(X, True))
     image_length = 1.0 if normalize or not len(rows) else float(np.median(lengths))
     label_length = float(np.median(np.linalg.norm(problem.seen, axis=1)))
     _, singular, right = np.linalg.svd(problem.seen, full_matrices=False)

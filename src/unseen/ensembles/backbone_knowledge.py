@@ -11,13 +11,14 @@ from scipy.special import softmax
 from unseen.base import TrainingProblem, kept_for
 from unseen.baselines._linear import ScoredTagger, quantised, scaled, scaled_chunks, unit_rows
 from unseen.explanation import Kind
-from unseen.validation import Matrix, check_flag, check_labels, check_number
+from unseen.validation import Matrix, check_flag, check_labels, check_number, refuse_other_numbers
 
 TINY = 1e-12  # evidence for a label that no class is similar to
 FEWEST_CHECKED = 10  # classes; with fewer, logits may look like probabilities by chance
 RANK = 64  # of the products of class probabilities that are stored: 128 kB for 1,000 classes
 LABELS_AT_ONCE = 256  # one row per name of a class makes a tall matrix
 LEAST_EVIDENCE = 1e-6  # of the clue
+MOST_SHARPNESS = 1000.0  # beyond it, only equal names count
 MOST_DIMS = 192  # of the names that are stored
 
 
@@ -119,7 +120,7 @@ class BackboneKnowledge(ScoredTagger):
         if seen is None:
             raise ValueError("seen: None was given. Pass label vectors from the source of class_vectors.")
         super()._set_labels(n_seen, names, seen, unseen)
-        self.sharpness_ = check_number(self.sharpness, "sharpness", strict=True)
+        self.sharpness_ = check_number(self.sharpness, "sharpness", high=MOST_SHARPNESS, strict=True)
         temperature = check_number(self.temperature, "temperature", strict=True)
         self.temperatures_ = temperature * np.array([1.0, check_number(self.spread, "spread", low=1.0)])
         self.cooccurrence_ = check_number(self.cooccurrence, "cooccurrence", high=1.0)
@@ -139,6 +140,7 @@ class BackboneKnowledge(ScoredTagger):
         kinds, membership = np.empty((0, n_dims)), sp.csr_array((n_classes, 0))
         if self.kinds is not None:
             kinds = check_labels(self.kinds, "kinds").vectors
+            refuse_other_numbers(self.membership, "membership")
             membership = sp.csr_array((0, 0) if self.membership is None else self.membership)
         if {n_dims, kinds.shape[1]} != {len(self.label_center_)}:
             given = f"{n_dims} dimensions, seen {len(self.label_center_)} and kinds {kinds.shape[1]}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import signature
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
@@ -82,6 +84,11 @@ class Combination(ScoredTagger):
 
         With ``X_train``, the features given to `fit`, the parts of a `TAEP` as ``first`` are training images.
         """
+        if X_train is not None:
+            if "X_train" not in signature(self.first_.explain).parameters:
+                method = type(self.first_).__name__
+                raise ValueError(f"X_train: {method} does not keep its images. Explain by labels instead.")
+            X_train = sp.csr_array(X_train) if sp.issparse(X_train) else np.atleast_2d(np.asarray(X_train))
         X, name, M = self._question(x, label)
         return self._explanation(X, name, M, self._parts(X, M, X_train=X_train))
 

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import normalize
 
 from unseen.base import TrainingProblem, ZeroShotTagger, kept_for, seen_places
 from unseen.baselines import _linear as linear
-from unseen.baselines._linear import known_images, logistic_regression, project, split_columns
+from unseen.baselines._linear import known_images, logistic_regression, project, split_columns, unit_images
 from unseen.explanation import Kind
 from unseen.taep import TAEP
 from unseen.validation import Matrix, check_count, check_number
@@ -127,7 +126,7 @@ class Stacked(ZeroShotTagger):
 
     def _inputs(self, features: Any, others: Any) -> Any:
         """Columns of the classifiers: features, of unit length, and those that the evidence adds."""
-        unit = normalize(features)
+        unit = unit_images(features)
         added = None if self.evidence_ is None else self.evidence_._inputs_for_classifiers(others)
         if added is None:
             return unit
