@@ -180,6 +180,10 @@ class TestLoading:
         rewrite(file, state=state)
         with pytest.raises(ValueError, match=r"^path: .*cooccurrence_"):
             ZeroShotTagger.load(file)
+        model.save(file)
+        rewrite(file, {"second_.temperatures_": np.array([1e-307, 1.0])})  # NaN for large logits
+        with pytest.raises(ValueError, match=r"^path: .*temperatures_"):
+            ZeroShotTagger.load(file)
 
     @pytest.mark.parametrize("place", [30_000, -1])
     def test_trees_that_ask_for_what_is_not_there_are_refused(self, file, place):

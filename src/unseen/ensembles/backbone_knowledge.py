@@ -182,6 +182,8 @@ class BackboneKnowledge(ScoredTagger):
 
     def _check_restored(self) -> None:
         check_number(self.cooccurrence_, "cooccurrence_", high=1.0)
+        for temperature in self.temperatures_:
+            check_number(temperature, "temperatures_", strict=True)
         super()._check_restored()
 
     def _scores(self, X: Any, M: Matrix) -> Matrix:
