@@ -3,6 +3,8 @@
 import sys
 import warnings
 from collections import Counter
+from copy import copy
+from itertools import product
 
 import numpy as np
 import pytest
@@ -459,3 +461,23 @@ def test_parts_of_other_shapes_and_kinds_are_refused(restored, name):
         setattr(restored, name, other)
         with pytest.raises(ValueError, match=r"^(the parts of the|the) calibration |unpack"):
             restored._check_restored()
+
+
+def test_trees_ask_only_for_quantities_that_there_are(stacked, data):
+    made, X, first = copy(stacked.calibration_), with_classes(data)[1][:3], np.zeros(1, dtype=int)
+    features, offsets = made.features_, made.offsets_
+    M = stacked._embed(data.unseen_labels.vectors[:2], "labels")
+    width = made.prepare(stacked, M).quantities(X, stacked._margin_scores(X, M), first, first).shape[1]
+    for group, place in product((0, 1), (0, width - 1, width, -1)):
+        made.features_ = features.copy()
+        made.features_[group, -1, -1] = place
+        if 0 <= place < width:
+            made.check_for(stacked, X)
+        else:
+            with pytest.raises(ValueError, match=r"^the trees of the calibration ask for quantities that there"):
+                made.check_for(stacked, X)
+    made.features_ = features
+    for group in (0, 1):
+        made.offsets_ = np.where(np.arange(2) == group, np.nan, offsets)
+        with pytest.raises(ValueError, match=r"^the calibration is not finite$"):
+            made.check_for(stacked, X)
