@@ -3,6 +3,8 @@
 import mmap
 import os
 import signal
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -178,3 +180,35 @@ def test_bad_data_are_found_where_they_are(client, data, message):
     X, Y = BAD[message](*(da.from_array(array, chunks=(100, -1)) for array in data[:2]))
     with pytest.raises(ValueError, match=message):
         TAEP(**OPTIONS).fit(X, Y, *data[2:])
+
+
+PROGRAM = """
+import sys
+import scipy.sparse as sp
+from distributed import Client
+from numba.core.dispatcher import Dispatcher
+from unseen import TAEP, make_tagged_scenes
+from unseen.cluster import fit
+
+def compiled():
+    modules = [module for name, module in sys.modules.items() if name.startswith("unseen.solvers")]
+    kernels = [kernel for module in modules for kernel in vars(module).values() if isinstance(kernel, Dispatcher)]
+    return {(kernel.__name__, str(types)) for kernel in kernels for types in kernel.signatures}
+
+def submit(*arguments):
+    before.append(compiled())
+    return original(*arguments)
+
+original, fit._submit = fit._submit, submit
+data = make_tagged_scenes(400, 10, n_features=16)
+with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None):
+    for X in (data.X_train, data.X_train.astype(float), sp.csr_array(data.X_train)):
+        before = []
+        TAEP(engine="dask", tol=1e-2).fit(X, data.Y_train[:, data.seen], data.seen_labels)
+        assert before[0] and before[0] == compiled(), compiled() - before[0]
+"""
+
+
+def test_workers_need_not_compile_which_takes_memory():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]

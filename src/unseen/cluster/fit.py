@@ -172,6 +172,8 @@ def spread(
     sizes, dtype = np.diff(edges).tolist(), np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
     # Each part goes to the next worker, which reads its images itself.
     homes, futures = [*islice(cycle(client.nthreads()), len(sizes))], []
+    is_sparse = sp.issparse(X._meta if is_dask(X) else X)
+    _compile(np.ones((2, X.shape[1]), dtype), annotations.T.shape[1], normalize, is_mean, is_sparse=is_sparse)
     store = partial(store_images, dtype=dtype)
     # Tasks may carry a part of X, so that Dask can repeat them.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
@@ -257,6 +259,17 @@ def make_part(
     except ValueError as error:
         raise ValueError(f"{error} (In the part that starts at row {first}.)") from None
     return StoredImages(X, scale, joined(targets), weights, is_mean)
+
+
+def _compile(X: Any, n_seen: int, normalize: bool, is_mean: bool, *, is_sparse: bool) -> None:
+    """Run what the workers will run, so that they find it compiled in the cache: compiling takes memory."""
+    T, kernel = np.ones((2, n_seen), dtype=np.int8), LabelKernel(np.ones((n_seen, 1)))
+    T[0, 0] = -1
+    images = store_images(sp.csr_array(X) if is_sparse else X, 0, X.dtype)
+    part = make_part([images], [store_targets(T, 0)], np.ones(2), 0, normalize, is_mean, X.dtype)
+    start, V = start_round(part, StoredDuals(sp.csr_array((2, n_seen)))), np.zeros((X.shape[1], 1), X.dtype)
+    moments(part, ascend(part, start, [0], 1.0, V, kernel, 1.0, 1.0, 1.0, 1e-3), 1.0, kernel)
+    part_loss(part, V, kernel, 1.0)
 
 
 def _summary(part: StoredImages) -> tuple[float, ...]:
