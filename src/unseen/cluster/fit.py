@@ -268,7 +268,7 @@ def _compile(X: Any, n_seen: int, normalize: bool, is_mean: bool, *, is_sparse: 
     images = store_images(sp.csr_array(X) if is_sparse else X, 0, X.dtype)
     part = make_part([images], [store_targets(T, 0)], np.ones(2), 0, normalize, is_mean, X.dtype)
     start, V = start_round(part, StoredDuals(sp.csr_array((2, n_seen)))), np.zeros((X.shape[1], 1), X.dtype)
-    moments(part, ascend(part, start, [0], 1.0, V, kernel, 1.0, 1.0, 1.0, 1e-3), 1.0, kernel)
+    moments(part, ascend(part, start, [0, 0, 0], 1.0, V, kernel, 1.0, 1.0, 1.0, 1e-3), 1.0, kernel)
     part_loss(part, V, kernel, 1.0)
 
 
