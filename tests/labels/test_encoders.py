@@ -175,7 +175,16 @@ def test_a_source_is_taken_apart_and_found_from_other_folders(tmp_path, monkeypa
     assert split_prompt("use : {} in a scene: outdoors") == ("use", "{} in a scene: outdoors")
     assert split_prompt("C:/models/text.onnx:a {}") == ("C:/models/text.onnx", "a {}")
     assert with_absolute_path("text.onnx:a {}") == f"{tmp_path / 'text.onnx'}:a {{}}"
-    for source in ("use", "none.onnx:a {}", f"use:a {{}}{'!' * 300}"):
+    for name in ("use", "glove", "siglip2", "efficientnet-lite0"):  # not what is meant by the name
+        Path(name).touch()
+    for source in (
+        "use",
+        "glove",
+        "siglip2:a {}",
+        "efficientnet-lite0",
+        "none.onnx:a {}",
+        f"use:a {{}}{'!' * 300}",
+    ):
         assert with_absolute_path(source) == source
 
 

@@ -17,6 +17,7 @@ from unseen.hub import PAIRS, fetch, find_pair, import_extra, is_hub_id, is_ther
 from unseen.validation import check_count, listed
 
 ENCODERS = ("use", "minilm")  # known by a short name
+NEVER_FILES = (*PAIRS, *ENCODERS, "glove", "efficientnet-lite0", "vgg19")  # names of sources and backbones
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 POOLED_OUTPUTS = ("sentence_embedding", "text_embeds", "pooler_output")
 PROMPT_OF_PAIRS = "a photo of a {}"  # as in CLIP's paper; image-text models were trained on captions
@@ -194,7 +195,7 @@ def split_prompt(source: str) -> tuple[str, str | None]:
 def with_absolute_path(source: str) -> str:
     """The source, with its absolute path if it is a file, so that it is also found from other folders."""
     path, prompt = split_prompt(source)
-    if path in PAIRS or not is_there(path):
+    if path in NEVER_FILES or not is_there(path):
         return source
     return str(expanded(path).absolute()) + (f":{prompt}" if prompt else "")
 
