@@ -212,3 +212,8 @@ with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_addres
 def test_workers_need_not_compile_which_takes_memory():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_the_folder_of_a_worker_that_has_ended_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(fit.Stored, "folder", str(tmp_path / "gone"))
+    assert fit.Stored([I4], I4.shape, float).copy().tolist() == I4.tolist()

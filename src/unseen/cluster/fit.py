@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import chain, cycle, islice, pairwise
 from operator import add, itemgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +56,8 @@ class Stored:
 
         with suppress(ValueError):  # not in a task
             Stored.folder = get_worker().local_directory
+        if Stored.folder is not None and not Path(Stored.folder).is_dir():  # of a worker that has ended
+            Stored.folder = None
         with tempfile.TemporaryFile(dir=Stored.folder) as file:
             self.array = np.memmap(file, dtype, "w+", shape=shape)
         start = 0
